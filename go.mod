@@ -1,0 +1,9 @@
+module github.com/semel-go/semel
+
+go 1.25.0
+
+require (
+	github.com/cenkalti/backoff/v4 v4.3.0
+	github.com/google/uuid v1.6.0
+	github.com/stretchr/testify v1.12.1
+)

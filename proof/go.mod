@@ -1,0 +1,3 @@
+module github.com/semel-go/semel/proof
+
+go 1.25.0

@@ -1,0 +1,3 @@
+module github.com/semel-go/semel/testserver/pgstore
+
+go 1.25.0
