@@ -1,3 +1,10 @@
 module github.com/semel-go/semel/proof
 
 go 1.25.0
+
+require (
+	github.com/semel-go/semel v0.0.0
+	golang.org/x/net v0.58.0
+)
+
+replace github.com/semel-go/semel => ../

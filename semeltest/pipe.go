@@ -1,0 +1,230 @@
+package semeltest
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// window is how many unread bytes a direction takes before its writer waits, as the kernels' buffers do.
+const window = 256 << 10
+
+// A pipe carries bytes one way, as far as its cut lets them.
+type pipe struct {
+	latency time.Duration
+	other   *pipe // the opposite direction of the same connection
+
+	mu       sync.Mutex
+	cond     sync.Cond // anything below changed, or a time came
+	queue    []chunk
+	size     int   // bytes that the window holds: the queue, and what vanished in a stall
+	limited  bool  // cut is in force
+	left     int64 // until it springs
+	end      End
+	stalled  bool
+	over     error // what the reader finds behind the queue
+	overAt   time.Time
+	broken   error // what the writer finds
+	unread   bool  // the reader is gone
+	readBy   deadline
+	writeBy  deadline
+	received int64 // bytes that were let through
+}
+
+// A chunk is what one write brought, and when it is there.
+type chunk struct {
+	at    time.Time
+	bytes []byte
+}
+
+func newPipes(p Plan) (up, down *pipe) {
+	up, down = &pipe{latency: p.Latency}, &pipe{latency: p.Latency}
+	for _, d := range []*pipe{up, down} {
+		d.cond.L = &d.mu
+	}
+	up.other, down.other = down, up
+	up.cut(p.Up)
+	down.cut(p.Down)
+	return up, down
+}
+
+// cut replaces the cut; its bytes are counted from now on.
+func (p *pipe) cut(c Cut) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limited, p.left, p.end = c.End != Open, c.After, c.End
+}
+
+func (p *pipe) wake() {
+	p.mu.Lock()
+	p.cond.Broadcast()
+	p.mu.Unlock()
+}
+
+func (p *pipe) read(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		now := time.Now()
+		switch {
+		case p.unread:
+			return 0, net.ErrClosed
+		case p.readBy.passed(now):
+			return 0, os.ErrDeadlineExceeded
+		case len(p.queue) > 0 && !p.queue[0].at.After(now):
+			return p.take(b), nil
+		case len(p.queue) == 0 && p.over != nil && !p.overAt.After(now):
+			return 0, p.over
+		}
+		p.cond.Wait()
+	}
+}
+
+func (p *pipe) take(b []byte) int {
+	head := &p.queue[0]
+	n := copy(b, head.bytes)
+	if head.bytes = head.bytes[n:]; len(head.bytes) == 0 {
+		p.queue = p.queue[1:]
+	}
+	p.size -= n
+	p.cond.Broadcast()
+	return n
+}
+
+func (p *pipe) write(b []byte) (n int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		switch {
+		case p.broken != nil:
+			return n, p.broken
+		case p.writeBy.passed(time.Now()):
+			return n, os.ErrDeadlineExceeded
+		case p.unread && !p.stalled: // the peer has closed: its kernel answers with a reset
+			return n, syscall.EPIPE
+		case p.size < window:
+			k := p.put(b[:min(len(b), window-p.size)])
+			if b, n = b[k:], n+k; len(b) == 0 {
+				return n, nil
+			}
+		default:
+			p.cond.Wait()
+		}
+	}
+}
+
+// put takes bytes that fit in the window and returns how many, all of them unless the cut springs.
+func (p *pipe) put(b []byte) int {
+	springs := p.limited && !p.stalled && int64(len(b)) > p.left
+	if springs && p.left > 0 {
+		b, springs = b[:p.left], false // the next byte springs it
+	}
+	if springs && p.end != Stall {
+		p.spring()
+		return len(b) // the kernel takes this write; the next one fails
+	}
+	p.stalled = p.stalled || springs
+	p.size += len(b)
+	if p.stalled {
+		return len(b)
+	}
+	if p.limited {
+		p.left -= int64(len(b))
+	}
+	p.received += int64(len(b))
+	p.queue = append(p.queue, chunk{time.Now().Add(p.latency), append([]byte(nil), b...)})
+	p.arrive()
+	return len(b)
+}
+
+func (p *pipe) spring() {
+	p.limited = false
+	if p.end == FIN {
+		p.finish(io.EOF, syscall.EPIPE)
+		return
+	}
+	p.finish(syscall.ECONNRESET, syscall.ECONNRESET)
+	p.mu.Unlock() // never hold both directions
+	p.other.abort(syscall.ECONNRESET)
+	p.mu.Lock()
+}
+
+// finish ends the stream: the reader finds over behind the queue, the writer broken at once.
+func (p *pipe) finish(over, broken error) {
+	if p.over == nil {
+		p.over, p.overAt = over, time.Now().Add(p.latency)
+	}
+	if p.broken == nil {
+		p.broken = broken
+	}
+	p.arrive()
+}
+
+// arrive wakes whoever waits, now or when the latency has passed.
+func (p *pipe) arrive() {
+	if p.latency > 0 {
+		time.AfterFunc(p.latency, p.wake)
+	}
+	p.cond.Broadcast()
+}
+
+// abort is finish from outside, with what is still on its way lost.
+func (p *pipe) abort(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	for i, c := range p.queue {
+		if c.at.After(now) {
+			p.queue = p.queue[:i]
+			break
+		}
+	}
+	p.finish(err, err)
+	p.cond.Broadcast()
+}
+
+// closeWrite is the writer's end of the stream. A stalled direction does not carry that either.
+func (p *pipe) closeWrite(over error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stalled || (p.limited && p.left == 0 && p.end == Stall) {
+		p.broken = net.ErrClosed
+		p.cond.Broadcast()
+		return
+	}
+	p.finish(over, nil)
+	p.broken = net.ErrClosed
+	p.cond.Broadcast()
+}
+
+// closeRead is the reader's leave; it reports whether bytes were left unread.
+func (p *pipe) closeRead() (unread bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	unread = len(p.queue) > 0
+	p.unread, p.queue = true, nil
+	p.readBy.set(time.Time{}, nil)
+	p.cond.Broadcast()
+	return unread
+}
+
+// A deadline is a time after which an operation fails.
+type deadline struct {
+	at    time.Time
+	timer *time.Timer
+}
+
+func (d *deadline) set(t time.Time, wake func()) {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+	d.at, d.timer = t, nil
+	if left := time.Until(t); !t.IsZero() && left > 0 {
+		d.timer = time.AfterFunc(left, wake)
+	}
+}
+
+func (d *deadline) passed(now time.Time) bool { return !d.at.IsZero() && !now.Before(d.at) }
