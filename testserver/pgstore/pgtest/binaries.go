@@ -85,6 +85,10 @@ func download() (string, error) {
 		Version(embeddedpostgres.V17).Encoding("none").Logger(io.Discard).Port(freePort()).
 		RuntimePath(filepath.Join(dir, "runtime")).BinariesPath(filepath.Join(dir, "postgres"))).Start()
 	bin := filepath.Join(dir, "postgres", "bin")
+	if ownErr := giveToServerUser(dir); ownErr != nil {
+		w.end()
+		return "", ownErr
+	}
 	if !hasServer(bin) {
 		w.end()
 		if err == nil {

@@ -15,6 +15,8 @@ func watch(string) (*watchdog, error) { return nil, errUnsupported }
 
 func tempDir() (string, error) { return "", errUnsupported }
 
+func giveToServerUser(string) error { return nil }
+
 func asServerUser() *syscall.SysProcAttr { return nil }
 
 func freePort() uint32 { return 0 }

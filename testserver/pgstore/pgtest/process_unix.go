@@ -5,10 +5,12 @@ package pgtest
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	osexec "os/exec"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
@@ -48,12 +50,22 @@ func tempDir() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("pgtest: %w", err)
 	}
-	if u := serverUser(); u != nil {
-		if err := os.Chown(dir, int(u.Uid), int(u.Gid)); err != nil {
-			return "", fmt.Errorf("pgtest: %w", err)
-		}
+	return dir, giveToServerUser(dir)
+}
+
+// giveToServerUser makes the server's user own the directory and all in it, so that the watchdog, who is that user, can
+// remove it.
+func giveToServerUser(dir string) error {
+	u := serverUser()
+	if u == nil {
+		return nil
 	}
-	return dir, nil
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, int(u.Uid), int(u.Gid))
+	})
 }
 
 // watchScript waits until nobody holds the other end of its standard input, stops the server in the directory $1, if
