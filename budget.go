@@ -64,20 +64,13 @@ func (b *Budget) check() error {
 	return nil
 }
 
-func (b *Budget) max() float64 { return orDefault(b.Max, 10) }
+func (b *Budget) max() float64 { return or(b.Max, 10) }
 
 func (b *Budget) cost(timeout bool) float64 {
 	if timeout {
-		return min(orDefault(b.TimeoutCost, 5), b.max())
+		return min(or(b.TimeoutCost, 5), b.max())
 	}
-	return min(orDefault(b.Cost, 1), b.max())
-}
-
-func orDefault(v, d float64) float64 {
-	if v == 0 {
-		return d
-	}
-	return v
+	return min(or(b.Cost, 1), b.max())
 }
 
 // take pays for one retry to the host, after a timeout or another failure, and reports whether the tokens sufficed.
@@ -100,7 +93,7 @@ func (b *Budget) take(host string, timeout bool) bool {
 }
 
 // earn credits the host with an answer.
-func (b *Budget) earn(host string) { b.give(host, orDefault(b.Refill, 0.1)) }
+func (b *Budget) earn(host string) { b.give(host, or(b.Refill, 0.1)) }
 
 // refund gives back what take took for a retry that was not made after all.
 func (b *Budget) refund(host string, timeout bool) { b.give(host, b.cost(timeout)) }

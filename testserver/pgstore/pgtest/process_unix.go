@@ -87,7 +87,7 @@ rm -rf "$1"
 // end of a pipe, whose other end the kernel closes.
 type watchdog struct {
 	life io.Closer
-	gone chan struct{}
+	cmd  *osexec.Cmd
 }
 
 // watch starts a watchdog over the directory.
@@ -101,19 +101,13 @@ func watch(dir string) (*watchdog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pgtest: cannot start the process that cleans up: %w", err)
 	}
-	w := &watchdog{life, make(chan struct{})}
-	go func() {
-		defer close(w.gone)
-		_ = cmd.Wait()
-		life.Close() // held until here: the pipe must not be closed when w becomes garbage
-	}()
-	return w, nil
+	return &watchdog{life, cmd}, nil
 }
 
 // end cleans up now, and returns once that is done.
 func (w *watchdog) end() {
 	w.life.Close()
-	<-w.gone
+	_ = w.cmd.Wait()
 }
 
 func freePort() uint32 {

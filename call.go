@@ -1,0 +1,282 @@
+package semel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// A call is one RoundTrip: the attempts that it makes for an operation, and the report of how it ended.
+type call struct {
+	t   *Transport
+	req *http.Request // the caller's
+	op  *Operation
+	key string // "" for an operation without one
+
+	own  Operation // op, if nobody brought one
+	body *body     // nil without one
+	back Backoff   // made for the first retry
+
+	keyed    bool // its API takes the key
+	explicit bool // the caller made the operation, so every repeat is compared with what it is bound to
+	safe     bool // its method has no effect
+	hop      bool // a redirect changed the method: what follows is not the operation itself
+	leave    bool // an attempt timed out on a reused connection: the next ones leave it
+	repeated bool // the immediate repeat after a lost connection has been used
+
+	attempts, polls, bare, sends int // bare: polls that only a status and the circumstances asked for
+
+	last     error // what the attempt before failed with
+	stop     error // why there was no further attempt; nil after an answer
+	verdict  Verdict
+	resource string
+
+	first try // the first attempt, in the same allocation
+}
+
+type callKey struct{}
+
+// callIn returns the call whose attempt this context belongs to, or nil.
+func callIn(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// begin finds the operation and its key: the request's header, the operation in the context, the operation that led here
+// through a redirect, NewKey.
+func (c *call) begin() error {
+	req, d := c.req, &c.t.Dialect
+	method := methodOf(req)
+	c.safe = safeMethod(method)
+	var header string
+	if !d.InBody {
+		var err error
+		if header, err = findKey(req.Header, d.header(), d.Quoted); err != nil {
+			return refusal(&c.own, BadKey, err)
+		}
+	}
+	prev := leading(req)
+	if prev != nil && (prev.hop || methodOf(prev.req) != method) {
+		c.op, c.hop = prev.op, true
+		return nil
+	}
+	op := operationIn(req.Context())
+	if op != nil && !c.fits(op, prev, header) {
+		op = nil
+	}
+	if op == nil && prev != nil && (header == "" || header == prev.key) {
+		op = prev.op
+	}
+	c.op = op
+	if op == nil {
+		c.op = &c.own
+	}
+	return c.settleKey(header, op != nil, prev)
+}
+
+// fits reports whether the operation in the context is this request's. One that the caller made takes the methods of the
+// dialect, and the one it is bound to; one that Client.Do made takes the first request.
+func (c *call) fits(op *Operation, prev *call, header string) bool {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if prev != nil && prev.op == op {
+		return true
+	}
+	if op.auto {
+		return op.bound == nil
+	}
+	if header != "" && header != op.key {
+		return false
+	}
+	method := methodOf(c.req)
+	return c.t.Dialect.takes(method) || !c.safe && len(c.t.Dialect.methods()) == 0 || op.bound != nil && op.bound.method == method
+}
+
+// settleKey gives the call its key, and binds an operation that the caller made to the request.
+func (c *call) settleKey(header string, given bool, prev *call) error {
+	op, d := c.op, &c.t.Dialect
+	led := prev != nil && prev.op == op
+	takes := d.takes(methodOf(c.req))
+	op.mu.Lock()
+	if header != "" && op.key == "" {
+		op.bring(header)
+	}
+	key := op.key
+	c.explicit = given && !op.auto && !led
+	op.mu.Unlock()
+	if key == "" && (takes && !d.InBody || c.explicit) {
+		var err error
+		if key, err = c.mint(); err != nil {
+			return err
+		}
+	}
+	if key != "" && len(d.methods()) > 0 && (takes || header != "" || c.explicit || led && prev.keyed) {
+		c.keyed, c.key = true, key
+		if err := d.check(key); err != nil {
+			return refusal(op, BadKey, fmt.Errorf("the key cannot be sent: %w", err))
+		}
+	}
+	if c.explicit {
+		return op.bind(c.req)
+	}
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if op.auto && op.bound == nil {
+		op.bound = &binding{method: methodOf(c.req), url: shortURL(c.req.URL)}
+	}
+	if c.keyed && op.begun.IsZero() {
+		op.begun = time.Now()
+	}
+	return nil
+}
+
+// mint gives the operation a fresh key, unless another goroutine was faster.
+func (c *call) mint() (string, error) {
+	newKey := c.t.NewKey
+	if newKey == nil {
+		newKey = UUIDv4
+	}
+	key, err := newKey(c.req)
+	if err == nil && key == "" {
+		err = errors.New("it returned no key")
+	}
+	if err != nil {
+		return "", refusal(c.op, 0, fmt.Errorf("NewKey: %w", err))
+	}
+	c.op.mu.Lock()
+	defer c.op.mu.Unlock()
+	c.op.key = or(c.op.key, key)
+	return c.op.key, nil
+}
+
+// leading returns the call whose reply redirected to this request, or nil.
+func leading(req *http.Request) *call {
+	for n := 0; n < 10 && req.Response != nil && req.Response.Request != nil; n++ {
+		req = req.Response.Request
+		if c := callIn(req.Context()); c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// run makes attempts until one is the last.
+func (c *call) run() (*http.Response, error) {
+	c.body = c.t.newBody(c.req)
+	for {
+		y, err := c.prepare()
+		if err != nil {
+			return c.fail(err)
+		}
+		y.send()
+		c.judge(y)
+		wait, again := c.again(y)
+		c.observe(y, wait, !again)
+		if !again {
+			return c.finish(y)
+		}
+		c.last = y.failure()
+		y.discard()
+		if err := c.wait(wait); err != nil {
+			return c.fail(err)
+		}
+	}
+}
+
+// judge reads the reply and records what the attempt tells of the operation.
+func (c *call) judge(y *try) {
+	op := c.op
+	op.mu.Lock()
+	before := op.history
+	op.mu.Unlock()
+	var r ruling
+	if y.err == nil {
+		r = c.read(y, before)
+	}
+	y.verdict = r.verdict
+	c.verdict, c.resource = r.verdict, r.resource
+	sends := y.sent()
+	c.attempts++
+	c.sends += sends
+	if c.hop {
+		return
+	}
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	h := &op.history
+	h.inFlight--
+	h.attempts++
+	h.sends += sends
+	switch {
+	case y.err == nil:
+		h.answered(r)
+	case y.fault == cut:
+		h.cut(y.resp.StatusCode)
+	case y.fault == unprocessed:
+		h.unprocessed()
+	case sends > 0:
+		h.unanswered()
+	}
+}
+
+// finish returns what the last attempt brought.
+func (c *call) finish(y *try) (*http.Response, error) {
+	if y.err != nil {
+		c.last = y.failure()
+		y.discard()
+		return c.fail(nil)
+	}
+	c.body.finish(y.streaming)
+	y.resp.Request = y.req
+	return y.resp, nil
+}
+
+// fail ends the call without a reply.
+func (c *call) fail(why error) (*http.Response, error) {
+	c.body.finish(false)
+	e := c.report()
+	e.Err = join(why, c.stop, c.last)
+	c.op.mu.Lock()
+	defer c.op.mu.Unlock()
+	c.op.failed = e
+	return nil, e
+}
+
+// report is how the call ended, as an error.
+func (c *call) report() *Error {
+	return &Error{
+		Operation:  c.op,
+		Outcome:    c.op.Outcome(),
+		Verdict:    c.verdict,
+		Attempts:   c.attempts,
+		Sends:      c.sends,
+		ResourceID: c.resource,
+		Err:        c.stop,
+	}
+}
+
+// join puts what is not nil into one error, in one line.
+func join(errs ...error) (err error) {
+	for _, e := range errs {
+		switch {
+		case err == nil:
+			err = e
+		case e != nil:
+			err = fmt.Errorf("%w: %w", err, e)
+		}
+	}
+	return err
+}
+
+func safeMethod(m string) bool {
+	switch m {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}
+
+// idempotent methods, RFC 9110 section 9.2.2.
+func idempotent(m string) bool { return safeMethod(m) || m == http.MethodPut || m == http.MethodDelete }

@@ -1,0 +1,120 @@
+package semel
+
+import "net/http"
+
+// A history is what is known of the sends under one key. It answers one question: what may the caller believe?
+type history struct {
+	foreign  bool    // the key was not minted in this process
+	restored bool    // the operation comes from another process: what it saw as a replay may be its own
+	attempts int     // that came back
+	sends    int     // requests written, or that may have been
+	inFlight int     // attempts that have not come back yet
+	doubt    bool    // a send went unanswered: only a verdict tied to the key settles it
+	refused  bool    // a reply said that it had no effect
+	proven   Outcome // Applied or AppliedEarlier, for good
+}
+
+func (h *history) outcome() Outcome {
+	switch {
+	case h.proven != Unknown:
+		return h.proven
+	case h.doubt || h.inFlight > 0:
+		return Unknown
+	case h.refused:
+		return NotApplied
+	case h.sends == 0:
+		return NotSent
+	default:
+		return Unknown
+	}
+}
+
+// prove records that it has happened; what was known first stays.
+func (h *history) prove(o Outcome) {
+	if h.proven == Unknown {
+		h.proven = o
+	}
+}
+
+// unanswered records an attempt that may have arrived.
+func (h *history) unanswered() { h.doubt = true }
+
+// unprocessed records an attempt that provably had no effect, though it may have been sent.
+func (h *history) unprocessed() { h.refused = true }
+
+// cut records a reply whose head arrived and whose body did not. A 2xx is proof all the same.
+func (h *history) cut(status int) {
+	if success(status) {
+		h.prove(Applied)
+		return
+	}
+	h.doubt = true
+}
+
+// A ruling is a verdict with what else decides about the outcome.
+type ruling struct {
+	verdict  Verdict
+	status   int
+	before   bool // something had been sent under the key before this attempt
+	rollback bool // the dialect says that a 5xx has no effect
+	safe     bool // the method has no effect to be in doubt about
+	resource string
+}
+
+// answered records a reply, by the table of verdicts and outcomes.
+func (h *history) answered(r ruling) {
+	if r.safe {
+		h.doubt, h.refused = false, false
+	}
+	switch r.verdict {
+	case Replay:
+		h.replayed(r)
+	case AlreadyDone:
+		h.prove(AppliedEarlier)
+	case Refused:
+		h.doubt, h.refused = false, true
+	case Running, Unresolved:
+		h.doubt = true
+	case KeyReused, BadKey, Expired:
+		h.refused = true
+	default:
+		h.byStatus(r)
+	}
+}
+
+// replayed records a stored answer. Being tied to the key, it settles what was in doubt.
+func (h *history) replayed(r ruling) {
+	switch {
+	case success(r.status), r.status == http.StatusSeeOther:
+		if r.before || h.restored {
+			h.prove(Applied)
+		} else {
+			h.prove(AppliedEarlier)
+		}
+	case r.status >= 500 && !r.rollback, r.status < 400:
+		h.doubt = true
+	default:
+		h.doubt, h.refused = false, true
+	}
+}
+
+// byStatus records a reply that nothing ties to the key.
+func (h *history) byStatus(r ruling) {
+	switch s := r.status; {
+	case success(s), s == http.StatusSeeOther, s == http.StatusNotModified && r.safe:
+		h.prove(Applied)
+	case s == http.StatusTemporaryRedirect, s == http.StatusPermanentRedirect:
+		h.refused = true
+	case s < 400:
+		h.refused = r.safe
+		h.doubt = !r.safe
+	case s == http.StatusRequestTimeout:
+		h.doubt = true
+	case s < 500, r.rollback:
+		h.refused = true
+	default:
+		h.doubt = true
+	}
+}
+
+func success(status int) bool { return status >= 200 && status < 300 }

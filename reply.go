@@ -1,0 +1,259 @@
+package semel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	smallReply   = 1 << 20
+	openWait     = 250 * time.Millisecond // how long a reply of unknown length is read before it is handed over
+	discardBytes = 16 << 10
+	discardWait  = 50 * time.Millisecond
+	prefixBytes  = 16 << 10 // of a body, for classifiers
+)
+
+// receive takes the reply into memory where its operation can be asked again, and otherwise hands it over as it comes.
+func (y *try) receive() {
+	resp := y.resp
+	limit := y.readLimit()
+	switch {
+	case resp.Body == http.NoBody:
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		y.streaming = true // the body is also a writer; the attempt's context lasts as long as the caller's
+		y.stopTimer()
+		return
+	case y.req.Method == http.MethodHead:
+		y.pass(nil, resp.Body)
+		return
+	case limit > 0 && resp.ContentLength >= 0 && resp.ContentLength <= limit:
+		y.readKnown(resp.ContentLength)
+		return
+	case limit > 0 && resp.ContentLength < 0:
+		y.readOpen(limit, openWait)
+		return
+	case resp.StatusCode >= 400 && (y.call.keyed || y.call.t.Dialect.Classify != nil):
+		y.readOpen(prefixBytes, openWait)
+		return
+	default:
+		y.pass(nil, resp.Body)
+		return
+	}
+	y.end()
+}
+
+// readLimit is how much of the reply may be read within the attempt; 0 for none.
+func (y *try) readLimit() int64 {
+	c, limit := y.call, y.call.t.MaxReply
+	switch {
+	case limit < 0, limit == 0 && !c.keyed, !c.keyed && !idempotent(methodOf(c.req)):
+		return 0
+	case streams(y.resp):
+		return 0
+	}
+	return or(limit, smallReply)
+}
+
+// streams reports whether the reply is one to be read while it arrives.
+func streams(resp *http.Response) bool {
+	t := resp.Header.Get("Content-Type")
+	for _, s := range []string{"text/event-stream", "application/x-ndjson", "application/jsonl", "application/grpc", "multipart/x-mixed-replace"} {
+		if len(t) >= len(s) && strings.EqualFold(t[:len(s)], s) {
+			return true
+		}
+	}
+	return false
+}
+
+// lose turns a reply that did not arrive whole into a failure of the attempt. Its head stays, for what that proves.
+func (y *try) lose(err error) {
+	if y.timedOut.Load() {
+		err = join(errAttemptTimeout, err)
+	}
+	y.resp.Body.Close()
+	y.resp.Body = http.NoBody
+	y.err, y.fault = err, cut
+}
+
+// readKnown reads a reply that says how long it is, to its end, so that the connection can be used again.
+func (y *try) readKnown(length int64) {
+	buf := make([]byte, length+1)
+	n, err := 0, error(nil)
+	for n < len(buf) && err == nil {
+		var m int
+		m, err = y.resp.Body.Read(buf[n:])
+		n += m
+		y.progress()
+	}
+	switch {
+	case int64(n) > length:
+		y.pass(buf, y.resp.Body)
+	case int64(n) < length:
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		y.lose(err)
+	default:
+		y.resp.Body.Close()
+		y.resp.Body = memory(buf[:n])
+		y.end()
+	}
+}
+
+// readOpen reads a reply of unknown length while data keeps coming, up to limit and for a short time. What has not ended by
+// then is handed over as it is.
+func (y *try) readOpen(limit int64, patience time.Duration) {
+	p := startPrefix(y.resp.Body, limit, y.progress)
+	ended := p.wait(y.call.req.Context(), patience)
+	if !ended {
+		y.pass(p.seen(), p)
+		return
+	}
+	buf, err := p.seen(), p.ending()
+	switch {
+	case err == errLimit:
+		y.pass(buf, p)
+	case err != io.EOF:
+		y.lose(err)
+	case unframed(y.resp) && isJSON(y.resp.Header.Get("Content-Type")) && !json.Valid(buf):
+		y.lose(io.ErrUnexpectedEOF)
+	default:
+		y.resp.Body.Close()
+		y.resp.Body = memory(buf)
+		y.end()
+	}
+}
+
+// unframed reports whether only the end of the connection ends the reply, which a cut does as well (RFC 9112 section 6.3).
+func unframed(resp *http.Response) bool {
+	return resp.ProtoMajor < 2 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && !resp.Uncompressed
+}
+
+// pass hands the reply over: what was read of it, and the rest. The attempt's time ends here.
+func (y *try) pass(prefix []byte, rest io.ReadCloser) {
+	if y.stopTimer() {
+		y.lose(context.Canceled)
+		return
+	}
+	y.streaming = true
+	if prefix == nil && y.cancel == nil && y.call.safe {
+		return
+	}
+	y.passed = passed{prefix: prefix, rest: rest, try: y, status: y.resp.StatusCode}
+	y.resp.Body = &y.passed
+}
+
+// A passed body is read by the caller while it arrives. It ends the attempt when it ends or is closed.
+type passed struct {
+	prefix []byte
+	rest   io.ReadCloser
+	try    *try
+	status int
+}
+
+func (p *passed) Read(b []byte) (int, error) {
+	if len(p.prefix) > 0 {
+		n := copy(b, p.prefix)
+		p.prefix = p.prefix[n:]
+		return n, nil
+	}
+	n, err := p.rest.Read(b)
+	if err != nil {
+		p.try.end()
+	}
+	if err != nil && err != io.EOF && !p.try.call.safe {
+		err = p.try.call.truncated(p.status, err)
+	}
+	return n, err
+}
+
+func (p *passed) Close() error {
+	err := p.rest.Close()
+	p.try.end()
+	return err
+}
+
+// truncated is what the caller's reader gets when the reply ends too soon: the status had arrived, and what it proves
+// stands.
+func (c *call) truncated(status int, err error) error {
+	e := c.report()
+	e.Err = join(fmt.Errorf("the reply with status %d was cut short", status), err)
+	return e
+}
+
+// memory is a reply's body that has been read.
+func memory(b []byte) io.ReadCloser { return &memoryBody{*bytes.NewReader(b)} }
+
+type memoryBody struct{ bytes.Reader }
+
+func (*memoryBody) Close() error { return nil }
+
+// prefixOf returns the body's first bytes if they are in memory.
+func prefixOf(body io.ReadCloser) []byte {
+	var b []byte
+	switch body := body.(type) {
+	case *memoryBody:
+		b = make([]byte, min(body.Size(), prefixBytes))
+		body.ReadAt(b, 0)
+	case *passed:
+		b = body.prefix
+	}
+	return b[:min(len(b), prefixBytes)]
+}
+
+// discard gives the reply back to its connection, if what is left of it is short and comes soon.
+func (y *try) discard() {
+	if y.resp == nil {
+		return
+	}
+	body := y.resp.Body
+	if _, ok := body.(*memoryBody); ok || body == http.NoBody {
+		return
+	}
+	body = &closeOnce{ReadCloser: body}
+	impatient := time.AfterFunc(discardWait, func() { body.Close() })
+	io.CopyN(io.Discard, body, discardBytes)
+	impatient.Stop()
+	body.Close()
+	y.end()
+}
+
+type closeOnce struct {
+	io.ReadCloser
+	once sync.Once
+	err  error
+}
+
+func (c *closeOnce) Close() error {
+	c.once.Do(func() { c.err = c.ReadCloser.Close() })
+	return c.err
+}
+
+func closeReply(resp *http.Response) {
+	if resp.Body != nil {
+		resp.Body.Close()
+	}
+}
+
+// whole takes what the reply still brings into memory, within the limits of a reply that is read in an attempt.
+func whole(resp *http.Response) {
+	if resp.Body == nil || resp.Body == http.NoBody {
+		resp.Body = http.NoBody
+		return
+	}
+	if _, ok := resp.Body.(*memoryBody); ok {
+		return
+	}
+	p := startPrefix(resp.Body, smallReply, func() {})
+	p.wait(context.Background(), openWait)
+	buf := p.seen()
+	p.Close()
+	resp.Body = memory(buf)
+}
