@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 )
@@ -23,8 +24,9 @@ type call struct {
 	explicit bool // the caller made the operation, so every repeat is compared with what it is bound to
 	safe     bool // its method has no effect
 	hop      bool // a redirect changed the method: what follows is not the operation itself
-	leave    bool // an attempt timed out on a reused connection: the next ones leave it
 	repeated bool // the immediate repeat after a lost connection has been used
+
+	frozen net.Conn // a reused connection on which an attempt timed out: the next ones leave it
 
 	attempts, polls, bare, sends int // bare: polls that only a status and the circumstances asked for
 
@@ -104,6 +106,7 @@ func (c *call) settleKey(header string, given bool, prev *call) error {
 		op.bring(header)
 	}
 	key := op.key
+	op.failed = nil
 	c.explicit = given && !op.auto && !led
 	op.mu.Unlock()
 	if key == "" && (takes && !d.InBody || c.explicit) {

@@ -2,6 +2,7 @@ package semel
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 )
 
@@ -49,7 +50,7 @@ func (op *Operation) explain(err error) *Error {
 	defer op.mu.Unlock()
 	if op.failed != nil {
 		known := *op.failed
-		known.Err = join(err, known.Err)
+		known.Outcome, known.Err = op.history.outcome(), join(err, known.Err)
 		return &known
 	}
 	e = &Error{Operation: op, Attempts: op.history.attempts, Sends: op.history.sends, Err: err}
@@ -89,7 +90,7 @@ func Check(resp *http.Response, err error) (*http.Response, error) {
 		return resp, nil
 	}
 	whole(resp)
-	e.Response = resp
+	e.Response, e.Err = resp, join(c.stop, fmt.Errorf("the server answered %d", resp.StatusCode))
 	return nil, e
 }
 

@@ -130,7 +130,7 @@ func (y *try) failure() error {
 		return fmt.Errorf("the server answered %d", y.resp.StatusCode)
 	case y.fault == cut:
 		return join(fmt.Errorf("the reply with status %d was cut short: %w", y.resp.StatusCode, y.err), ended(y.call.req.Context()))
-	case y.fault == timeout:
+	case y.timedOut.Load() && (y.fault == timeout || y.fault == unsent):
 		return fmt.Errorf("%w (%v): %w", errAttemptTimeout, y.timeout, context.DeadlineExceeded)
 	case y.fault == caller:
 		return join(ended(y.call.req.Context()), y.call.last)

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -31,8 +33,9 @@ type try struct {
 	trace   httptrace.ClientTrace
 	conns   atomic.Int32 // connections that the request was given, one for each send
 	asked   atomic.Bool  // whoever sends it looks at the trace
-	reused  atomic.Bool  // the last of them had been used before
-	headers [1]string    // the value of the key's header, in the same allocation
+	connMu  sync.Mutex
+	reused  net.Conn  // the last of them, if it had been used before; guarded by connMu
+	headers [1]string // the value of the key's header, in the same allocation
 
 	resp      *http.Response
 	err       error // with resp: its body was cut
@@ -44,21 +47,6 @@ type try struct {
 	passed    passed
 	started   time.Time
 }
-
-// traceKey is how httptrace finds its hooks in a context. A try answers to it, which spares a context and the reflection
-// by which hooks are composed.
-var traceKey = func() any {
-	var p keyProbe
-	httptrace.ContextClientTrace(&p)
-	return p.key
-}()
-
-type keyProbe struct {
-	context.Context
-	key any
-}
-
-func (p *keyProbe) Value(key any) any { p.key = key; return nil }
 
 // Value hides the caller's operation: a request that the base makes on the way, such as one for a token, is another
 // operation.
@@ -80,6 +68,7 @@ func (y *try) Value(key any) any {
 
 var (
 	errAttemptTimeout = errors.New("the attempt made no progress within its timeout")
+	errFrozen         = errors.New("the connection had not answered before")
 	errResend         = errors.New("net/http was about to send the request again by itself")
 )
 
@@ -139,7 +128,7 @@ func (c *call) address(y *try) error {
 	if c.keyed {
 		c.addKey(y)
 	}
-	if c.leave {
+	if c.frozen != nil {
 		r.Close = true
 	}
 	if c.body == nil {
@@ -185,35 +174,6 @@ func unreplayable(name string) string {
 		return "x-idempotency-key"
 	}
 	return http.CanonicalHeaderKey(name)
-}
-
-// watch counts the connections that the request is given, besides whatever hooks the caller has.
-func (y *try) watch() {
-	outer := httptrace.ContextClientTrace(y.Context)
-	if outer == nil {
-		y.trace.GotConn = y.gotConn
-		return
-	}
-	y.trace = *outer
-	y.trace.GotConn = func(info httptrace.GotConnInfo) {
-		y.gotConn(info)
-		if outer.GotConn != nil {
-			outer.GotConn(info)
-		}
-	}
-}
-
-// gotConn runs before each send. A keyed attempt is one send. Without a key net/http repeats only what was not processed,
-// but over HTTP/2 without end (golang/go#52459).
-func (y *try) gotConn(info httptrace.GotConnInfo) {
-	y.reused.Store(info.Reused)
-	limit := int32(3)
-	if y.call.keyed {
-		limit = 1
-	}
-	if y.conns.Add(1) > limit && y.cancel != nil {
-		y.cancel(errResend)
-	}
 }
 
 // send makes the attempt and classifies its failure.
@@ -280,23 +240,4 @@ func (y *try) end() {
 	if y.cancel != nil {
 		y.cancel(nil)
 	}
-}
-
-// sent returns how many requests went out for the attempt.
-func (y *try) sent() int {
-	if n := int(y.conns.Load()); n > 0 {
-		return n
-	}
-	if y.err != nil && (y.fault == unsent || y.fault == local || y.fault == certificate) {
-		return 0
-	}
-	if y.err != nil && y.fault == caller && y.silent() {
-		return 0
-	}
-	return 1
-}
-
-// silent reports whether the request provably got no connection.
-func (y *try) silent() bool {
-	return !y.call.safe && y.conns.Load() == 0 && y.asked.Load() && y.call.t.standard()
 }

@@ -77,7 +77,7 @@ func (c *call) allowed(y *try, running bool) error {
 func (c *call) pause(y *try, running bool) (time.Duration, error) {
 	p := &c.t.Retry
 	var wait time.Duration
-	if y.err != nil && y.fault != timeout && y.reused.Load() && !c.repeated {
+	if lost := y.fault == unanswered || y.fault == unprocessed; lost && y.reusedConn() != nil && !c.repeated {
 		c.repeated = true // the connection had gone stale: the next may be fresh at once
 	} else {
 		if c.back == nil {
@@ -133,8 +133,8 @@ func (c *call) pay(y *try) bool {
 			return false
 		}
 	}
-	if timedOut && y.reused.Load() {
-		c.leave = true
+	if timedOut {
+		c.frozen = or(y.reusedConn(), c.frozen)
 	}
 	return true
 }
