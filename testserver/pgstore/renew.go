@@ -1,0 +1,93 @@
+package pgstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/semel-go/semel/testserver"
+)
+
+// Renew is one round trip for all holds. A row that a transaction has locked is Busy.
+func (s *Store) Renew(ctx context.Context, lease time.Duration, holds []testserver.Hold) ([]testserver.Renewal, error) {
+	if len(holds) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	for try := 1; ; try++ {
+		renewals, err := s.renew(ctx, lease, holds)
+		if !again(err) || try == tries || pause(ctx, try, 2*time.Millisecond) != nil {
+			if err != nil {
+				err = s.fail("renew the lease of", holds[0].ID, err)
+			}
+			return renewals, err
+		}
+	}
+}
+
+func (s *Store) renew(ctx context.Context, lease time.Duration, holds []testserver.Hold) ([]testserver.Renewal, error) {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	once, index := merged(holds)
+	rows, err := conn.Query(ctx, s.statements().renew, append(holdArrays(once), micros(lease))...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	became := make([]testserver.Renewal, len(once))
+	for i := range became {
+		became[i] = testserver.Lost
+	}
+	for rows.Next() {
+		var n int64
+		var locked int32
+		if err := rows.Scan(&n, &locked); err != nil {
+			return nil, err
+		}
+		became[n] = testserver.Renewed
+		if locked == 1 {
+			became[n] = testserver.Busy
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	renewals := make([]testserver.Renewal, len(holds))
+	for i, n := range index {
+		renewals[i] = became[n]
+	}
+	return renewals, nil
+}
+
+// merged makes one of equal holds, since one statement updates a row once; index tells where each went.
+func merged(holds []testserver.Hold) (once []testserver.Hold, index []int) {
+	known := make(map[testserver.Hold]int, len(holds))
+	for _, h := range holds {
+		bare := h
+		bare.Started = false
+		n, ok := known[bare]
+		if !ok {
+			n = len(once)
+			known[bare] = n
+			once = append(once, bare)
+		}
+		once[n].Started = once[n].Started || h.Started
+		index = append(index, n)
+	}
+	return once, index
+}
+
+func holdArrays(holds []testserver.Hold) []any {
+	var scopes, keys, owners [][]byte
+	var fences, numbers []int64
+	var started []bool
+	for n, h := range holds {
+		p := at(h.ID)
+		scopes, keys, owners = append(scopes, p.scope[:]), append(keys, []byte(p.key)), append(owners, h.Owner[:])
+		fences, numbers, started = append(fences, h.Fence), append(numbers, int64(n)), append(started, h.Started)
+	}
+	return []any{scopes, keys, owners, fences, started, numbers}
+}

@@ -1,0 +1,97 @@
+package pgstore
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/semel-go/semel/testserver"
+)
+
+// Settle is one round trip; a second one tells why the first changed nothing. An answer that is larger than MaxAnswer
+// is refused with ErrTooLarge, and the hold stays.
+func (s *Store) Settle(ctx context.Context, h testserver.Hold, end testserver.Settlement) error {
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	for try := 1; ; try++ {
+		err := s.settle(ctx, h, end)
+		if err == nil {
+			s.wake(h.ID)
+			return nil
+		}
+		// Safe to repeat, whatever became of it.
+		if !again(err) && !maybeDone(err) || try == tries || pause(ctx, try, 5*time.Millisecond) != nil {
+			return s.fail("settle", h.ID, err)
+		}
+	}
+}
+
+func (s *Store) settle(ctx context.Context, h testserver.Hold, end testserver.Settlement) error {
+	q := s.statements()
+	sql, args := q.free, at(h.ID).args(h.Owner[:], h.Fence)
+	var columns []any
+	if end.State != testserver.Free {
+		var err error
+		if columns, err = s.columnsOf(end); err != nil {
+			return errDefinite{err}
+		}
+		sql, args = q.settle, append(args, columns...)
+	}
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	tag, err := conn.Exec(ctx, sql, args...)
+	if err != nil || tag.RowsAffected() == 1 {
+		return err
+	}
+	r, err := scan(conn.QueryRow(ctx, q.read, at(h.ID).args()...), h.ID)
+	if err != nil {
+		return err
+	}
+	return why(r, h, end)
+}
+
+// why says what a settlement means that changed nothing.
+func why(r row, h testserver.Hold, end testserver.Settlement) error {
+	mine := r.Owner == h.Owner && r.Fence == h.Fence
+	switch {
+	case end.State == testserver.Free && r.State == testserver.Free:
+		return nil
+	case end.State == testserver.Free && mine && r.Started && !r.terminal():
+		return errDefinite{testserver.ErrStarted}
+	case end.State != testserver.Free && mine && r.State == end.State && same(r.Answer, end):
+		return nil
+	}
+	return errDefinite{testserver.ErrLost}
+}
+
+func same(stored *testserver.Answer, end testserver.Settlement) bool {
+	if stored == nil {
+		return end.State == testserver.Unknown
+	}
+	return stored.Status == end.Answer.Status && slices.Equal(stored.Header, end.Answer.Header) &&
+		(end.State == testserver.Tombstone || bytes.Equal(stored.Body, end.Answer.Body))
+}
+
+// Look is one round trip.
+func (s *Store) Look(ctx context.Context, id testserver.ID) (testserver.Record, error) {
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	r, err := s.look(ctx, id)
+	if err != nil {
+		return testserver.Record{}, s.fail("look at", id, err)
+	}
+	return r.Record, nil
+}
+
+func (s *Store) look(ctx context.Context, id testserver.ID) (row, error) {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return row{}, err
+	}
+	defer conn.Release()
+	return scan(conn.QueryRow(ctx, s.statements().read, at(id).args()...), id)
+}

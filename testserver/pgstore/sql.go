@@ -1,0 +1,104 @@
+package pgstore
+
+import (
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// All statements keep to what PostgreSQL, CockroachDB and YugabyteDB share, and use clock_timestamp(): now() is the
+// transaction's start.
+const (
+	// A second statement takes a new snapshot in READ COMMITTED, so that after insertSQL readSQL sees the row that won.
+	insertSQL = `INSERT INTO @ (scope, key, fingerprint, owner, started, lease_until, expires_at, created_at, state, fence)
+VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6::bigint * interval '1 microsecond',
+  clock_timestamp() + $7::bigint * interval '1 microsecond', clock_timestamp(), 1, 1)
+ON CONFLICT (scope, key) DO NOTHING`
+
+	columns = `state, fingerprint, owner, fence, started, lease_until, created_at, expires_at, clock_timestamp(), status, header, body`
+	readSQL = `SELECT ` + columns + ` FROM @ WHERE scope = $1 AND key = $2`
+
+	// Compare and set: $3 and $4 are owner and fence as they were seen. A row that is locked belongs to a live
+	// transaction and is passed over.
+	seen      = `WITH l AS MATERIALIZED (SELECT scope, key FROM @ WHERE scope = $1 AND key = $2 AND owner = $3 AND fence = $4 AND state = 1`
+	andLapsed = ` AND lease_until <= clock_timestamp()`
+	unlocked  = ` FOR NO KEY UPDATE SKIP LOCKED) UPDATE @ t SET `
+	ofSeen    = ` FROM l WHERE t.scope = l.scope AND t.key = l.key`
+
+	takeoverSQL = seen + andLapsed + ` AND NOT started` + unlocked +
+		`owner = $5, fence = fence + 1, started = $6, lease_until = clock_timestamp() + $7::bigint * interval '1 microsecond'` + ofSeen
+	lapseSQL   = seen + andLapsed + unlocked + `state = 3` + ofSeen
+	refreshSQL = seen + unlocked + `lease_until = clock_timestamp() + $5::bigint * interval '1 microsecond'` + ofSeen
+
+	overwriteSQL = `UPDATE @ SET fingerprint = $5, owner = $6, started = $7, lease_until = clock_timestamp() + $8::bigint * interval '1 microsecond',
+  expires_at = clock_timestamp() + $9::bigint * interval '1 microsecond', created_at = clock_timestamp(), state = 1, fence = fence + 1,
+  status = NULL, header = NULL, body = NULL
+WHERE scope = $1 AND key = $2 AND owner = $3 AND fence = $4 AND state IN (2, 4) AND expires_at <= clock_timestamp()`
+
+	// Nobody learned of this claim, so nothing has started under it.
+	dropSQL = `DELETE FROM @ WHERE scope = $1 AND key = $2 AND owner = $3 AND state IN (1, 3)`
+
+	settleSQL = `UPDATE @ SET state = $5, status = $6, header = $7, body = $8
+WHERE scope = $1 AND key = $2 AND owner = $3 AND fence = $4 AND state IN (1, 3)`
+	freeSQL = `DELETE FROM @ WHERE scope = $1 AND key = $2 AND owner = $3 AND fence = $4 AND state IN (1, 3) AND NOT started`
+
+	// A row that is not updated, but stands under its hold in the statement's snapshot, was locked.
+	renewSQL = `WITH h AS (
+  SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bigint[], $5::boolean[], $6::bigint[]) AS h (scope, key, owner, fence, started, n)
+), l AS (
+  SELECT t.scope, t.key, t.owner, t.fence, h.started, h.n FROM h JOIN @ t ON t.scope = h.scope AND t.key = h.key
+  WHERE t.owner = h.owner AND t.fence = h.fence AND t.state IN (1, 3) FOR NO KEY UPDATE OF t SKIP LOCKED
+), u AS (
+  UPDATE @ t SET state = 1, started = t.started OR l.started, lease_until = clock_timestamp() + $7::bigint * interval '1 microsecond'
+  FROM l WHERE t.scope = l.scope AND t.key = l.key AND t.owner = l.owner AND t.fence = l.fence AND t.state IN (1, 3)
+  RETURNING l.n
+)
+SELECT n, 0 FROM u
+UNION ALL
+SELECT h.n, 1 FROM h JOIN @ t ON t.scope = h.scope AND t.key = h.key
+WHERE t.owner = h.owner AND t.fence = h.fence AND t.state IN (1, 3) AND h.n NOT IN (SELECT n FROM u)`
+
+	stillSQL = `SELECT h.n FROM unnest($1::bytea[], $2::bytea[], $3::bigint[]) AS h (scope, key, n)
+JOIN @ t ON t.scope = h.scope AND t.key = h.key WHERE t.state = 1 AND t.lease_until > clock_timestamp()`
+
+	// The sub-select makes the clock a constant that the index can be searched with. The predicate is repeated for rows
+	// that were claimed anew in between.
+	purgeSQL = `WITH d AS MATERIALIZED (
+  SELECT scope, key FROM @ WHERE expires_at <= (SELECT clock_timestamp()) AND state IN (2, 4)
+  ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
+)
+DELETE FROM @ t USING d WHERE t.scope = d.scope AND t.key = d.key AND t.state IN (2, 4) AND t.expires_at <= clock_timestamp()`
+
+	// lock_timeout bounds the wait for the key alone: readSQL's twin puts the session's own value back.
+	boundSQL = `SELECT set_config('semel.lock_timeout', current_setting('lock_timeout'), true), set_config('lock_timeout', $1, true),
+  set_config('idle_in_transaction_session_timeout', $2, true)`
+	unboundSQL = `SELECT set_config('lock_timeout', current_setting('semel.lock_timeout'), true)`
+
+	// It fails when the row is no longer there, so that the COMMIT behind it is passed over.
+	finishSQL = `WITH u AS (` + settleSQL + ` RETURNING 1) SELECT 1 / count(*) FROM u`
+
+	savepointSQL = `SAVEPOINT semel_effect`
+	undoSQL      = `ROLLBACK TO SAVEPOINT semel_effect`
+	commitSQL    = `COMMIT`
+	rollbackSQL  = `ROLLBACK`
+)
+
+// statements are the ones above for one table.
+type statements struct {
+	table                                                                                              string
+	insert, read, takeover, lapse, refresh, overwrite, drop, settle, free, renew, still, purge, finish string
+}
+
+func newStatements(table string) statements {
+	t := quoted(table)
+	on := func(sql string) string { return strings.ReplaceAll(sql, "@", t) }
+	return statements{
+		table: t, insert: on(insertSQL), read: on(readSQL), takeover: on(takeoverSQL), lapse: on(lapseSQL),
+		refresh: on(refreshSQL), overwrite: on(overwriteSQL), drop: on(dropSQL), settle: on(settleSQL), free: on(freeSQL),
+		renew: on(renewSQL), still: on(stillSQL), purge: on(purgeSQL), finish: on(finishSQL),
+	}
+}
+
+func quoted(table string) string {
+	return pgx.Identifier(strings.Split(orElse(table, "semel_keys"), ".")).Sanitize()
+}

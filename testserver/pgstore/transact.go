@@ -1,0 +1,223 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/semel-go/semel/testserver"
+)
+
+// errAgain asks for a new run of a transaction that was rolled back.
+type errAgain struct{ error }
+
+func (e errAgain) Unwrap() error { return e.error }
+
+// Transact opens the transaction with the claim and closes it with the answer, in one round trip each, so that the two
+// take the places of BEGIN and COMMIT. Work finds the transaction by [Tx]. The row that is not yet committed is the hold:
+// it needs no lease and ends with the connection.
+//
+// Claims of one key in this process wait for each other without a connection, so that one key cannot use up the pool;
+// in other processes they wait for the row, one connection each. Work is run again after a serialization failure or a
+// deadlock, never after a broken connection.
+//
+// An answer with a status below 400 from a transaction that a statement's error has aborted is an error, and nothing is
+// committed. So is an answer larger than MaxAnswer.
+func (s *Store) Transact(ctx context.Context, c testserver.Claim, wait time.Duration, work func(context.Context) (*testserver.Answer, error)) (testserver.Record, error) {
+	began := time.Now()
+	f, r, err := s.flights.board(ctx, at(c.ID), wait)
+	if err != nil {
+		return testserver.Record{}, s.fail("transact", c.ID, err)
+	}
+	if f == nil {
+		r.ID = c.ID
+		return r, nil
+	}
+	var known bool
+	defer func() { s.flights.land(at(c.ID), f, r, known) }()
+	for try := 1; ; try++ {
+		r, err = s.transact(ctx, c, wait-time.Since(began), work)
+		if err == nil {
+			known = r.State == testserver.Completed
+			return r, nil
+		}
+		var rerun errAgain
+		if !errors.As(err, &rerun) || try == tries || pause(ctx, try, 2*time.Millisecond) != nil {
+			return testserver.Record{}, s.fail("transact", c.ID, err)
+		}
+	}
+}
+
+// transact is one transaction.
+func (s *Store) transact(ctx context.Context, c testserver.Claim, wait time.Duration, work func(context.Context) (*testserver.Answer, error)) (testserver.Record, error) {
+	c.Started = true // should work commit by itself, the row must never be taken over
+	conn, r, tx, err := s.open(ctx, c, wait)
+	if err != nil || tx == nil {
+		return r.Record, err
+	}
+	answer, err := s.work(ctx, conn, tx, work)
+	if err != nil {
+		return testserver.Record{}, err
+	}
+	tx.aborted = conn.Conn().PgConn().TxStatus() == 'E'
+	columns, err := s.judge(tx, answer)
+	if err != nil {
+		s.giveBack(conn)
+		return testserver.Record{}, err
+	}
+	r.State, r.Answer, r.Left = testserver.Completed, answer, 0
+	return s.conclude(ctx, conn, c, r, tx.aborted, columns)
+}
+
+// open begins the transaction and claims the key in it. Without a transaction the record decides, or the error.
+func (s *Store) open(ctx context.Context, c testserver.Claim, wait time.Duration) (*pgxpool.Conn, row, *tx, error) {
+	ctx, cancel := context.WithTimeout(ctx, orElse(s.Timeout, 5*time.Second)+wait)
+	defer cancel()
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return nil, row{}, nil, err
+	}
+	r, t, err := s.openOn(ctx, conn, c, wait)
+	if err == nil && t != nil {
+		return conn, r, t, nil
+	}
+	s.giveBack(conn)
+	switch {
+	case code(err) == lockNotAvailable:
+		err = fmt.Errorf("%w: another transaction holds it", testserver.ErrBusy)
+	case again(err):
+		err = errAgain{err}
+	}
+	return nil, r, nil, err
+}
+
+func (s *Store) openOn(ctx context.Context, conn *pgxpool.Conn, c testserver.Claim, wait time.Duration) (row, *tx, error) {
+	b := &pgx.Batch{}
+	b.BeginTx(pgx.TxOptions{BeginQuery: s.beginSQL()})
+	b.Queue(boundSQL, millis(wait), millis(orElse(s.IdleTimeout, time.Minute)))
+	b.Queue(s.statements().insert, insertArgs(c)...)
+	b.Queue(s.statements().read, at(c.ID).args()...)
+	b.Queue(unboundSQL)
+	b.Queue(savepointSQL)
+	results := conn.SendBatch(ctx, b)
+	t := &tx{conn: conn.Conn(), inner: results.Tx()}
+	r, inserted, err := opened(results, 2, c.ID)
+	if err != nil {
+		return row{}, nil, err
+	}
+	if inserted {
+		return r, t, nil
+	}
+	step := s.next(r, c)
+	if step.sql == "" {
+		if r.State == testserver.Free {
+			return row{}, nil, errAgain{errContended}
+		}
+		return r, nil, nil
+	}
+	b = &pgx.Batch{}
+	b.Queue(step.sql, step.args...)
+	b.Queue(s.statements().read, at(c.ID).args()...)
+	b.Queue(savepointSQL)
+	after, stepped, err := opened(conn.SendBatch(ctx, b), 0, c.ID)
+	switch {
+	case err != nil:
+		return row{}, nil, err
+	case !stepped && !step.skips:
+		return row{}, nil, errAgain{errContended}
+	case !stepped:
+		return after, nil, nil
+	case !step.holds: // it turned unknown, and shall stay so
+		_, err = conn.Exec(ctx, commitSQL)
+		return after, nil, err
+	}
+	return after, t, nil
+}
+
+// opened reads the results of a batch: skip ones, a change, the row after it, and what else there is.
+func opened(results pgx.BatchResults, skip int, id testserver.ID) (row, bool, error) {
+	defer results.Close()
+	for range skip {
+		if _, err := results.Exec(); err != nil {
+			return row{}, false, err
+		}
+	}
+	return changed(results, id)
+}
+
+func (s *Store) beginSQL() string {
+	if s.Isolation == "" {
+		return "BEGIN"
+	}
+	return "BEGIN ISOLATION LEVEL " + string(s.Isolation)
+}
+
+// millis is a timeout as the server takes it, where 0 would mean none.
+func millis(d time.Duration) string {
+	if d < 0 {
+		d = 0
+	}
+	return strconv.FormatInt(max(1, d.Milliseconds()), 10)
+}
+
+// work runs the work. After an error or a panic everything is rolled back before anybody hears of it.
+func (s *Store) work(ctx context.Context, conn *pgxpool.Conn, tx *tx, work func(context.Context) (*testserver.Answer, error)) (answer *testserver.Answer, err error) {
+	ended := false
+	defer func() {
+		tx.end()
+		if !ended || err != nil {
+			s.rollBack(conn)
+		}
+	}()
+	answer, err = work(context.WithValue(ctx, txKey{}, tx))
+	ended = true
+	if err != nil && (again(err) || conn.Conn().PgConn().TxStatus() == 'E' && tx.askedAgain()) {
+		err = errAgain{err}
+	}
+	return answer, err
+}
+
+// judge returns the columns to commit, or why nothing may be.
+func (s *Store) judge(tx *tx, answer *testserver.Answer) ([]any, error) {
+	switch status := tx.conn.PgConn().TxStatus(); {
+	case tx.conn.IsClosed():
+		return nil, errors.New("the connection broke during the work, so nothing was committed")
+	case tx.conn.PgConn().IsBusy():
+		return nil, errors.New("the work left a query open, so nothing was committed: close its rows")
+	case status == 'I':
+		return nil, fmt.Errorf("%w: the work ended it by a statement of its own", testserver.ErrInDoubt)
+	case tx.aborted && tx.askedAgain():
+		return nil, errAgain{tx.first()}
+	case answer == nil:
+		return nil, errors.New("the work returned no answer, so nothing was committed")
+	case tx.aborted && answer.Status < 400:
+		return nil, fmt.Errorf("the work answered %d, but one of its statements had failed, so nothing was committed: %w", answer.Status, tx.first())
+	}
+	return s.columnsOf(testserver.Settlement{State: testserver.Completed, Answer: answer})
+}
+
+// giveBack rolls back what is open and returns the connection to the pool, without the caller waiting for it.
+func (s *Store) giveBack(conn *pgxpool.Conn) {
+	if conn.Conn().IsClosed() || conn.Conn().PgConn().IsBusy() || conn.Conn().PgConn().TxStatus() == 'I' {
+		conn.Release()
+		return
+	}
+	if !s.life.start(func(context.Context) { s.rollBack(conn) }) {
+		s.rollBack(conn)
+	}
+}
+
+// rollBack returns the connection to the pool too; one that does not roll back is closed, which does it as well.
+func (s *Store) rollBack(conn *pgxpool.Conn) {
+	ctx, cancel := s.detached(context.Background())
+	defer cancel()
+	if !conn.Conn().IsClosed() && !conn.Conn().PgConn().IsBusy() && conn.Conn().PgConn().TxStatus() != 'I' {
+		_, _ = conn.Exec(ctx, rollbackSQL)
+	}
+	conn.Release()
+}
