@@ -1,7 +1,9 @@
 package pgtest_test
 
 import (
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/semel-go/semel/testserver/pgstore/pgtest"
@@ -77,5 +79,14 @@ func TestTerminateEndsEveryConnection(t *testing.T) {
 	}
 	if _, err := conn.Exec(t.Context(), "SELECT 1"); err == nil {
 		t.Fatal("the connection lives")
+	}
+}
+
+func TestTheSharedClusterOutlivesTheGarbageCollector(t *testing.T) {
+	conn := connect(t, pgtest.DSN(t))
+	for range 3 {
+		runtime.GC()
+		time.Sleep(200 * time.Millisecond) // what is shut down would be gone by then
+		run(t, conn, "SELECT 1")
 	}
 }

@@ -87,7 +87,7 @@ rm -rf "$1"
 // end of a pipe, whose other end the kernel closes.
 type watchdog struct {
 	life io.Closer
-	cmd  *osexec.Cmd
+	gone chan struct{}
 }
 
 // watch starts a watchdog over the directory.
@@ -101,13 +101,19 @@ func watch(dir string) (*watchdog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pgtest: cannot start the process that cleans up: %w", err)
 	}
-	return &watchdog{life, cmd}, nil
+	w := &watchdog{life, make(chan struct{})}
+	go func() {
+		defer close(w.gone)
+		_ = cmd.Wait()
+		life.Close() // held until here: the pipe must not be closed when w becomes garbage
+	}()
+	return w, nil
 }
 
 // end cleans up now, and returns once that is done.
 func (w *watchdog) end() {
 	w.life.Close()
-	_ = w.cmd.Wait()
+	<-w.gone
 }
 
 func freePort() uint32 {
