@@ -13,10 +13,10 @@ type Attempt struct {
 	Response *http.Response // nil if none came; its body belongs to the caller of the operation
 	Err      error          // nil if a reply came whole
 
-	Key     string // "" if the operation has none
-	N       int    // from 1
-	Sends   int    // requests that were written for it
-	Verdict Verdict
+	Key     string        // "" if the operation has none
+	N       int           // from 1
+	Sends   int           // requests that were written for it
+	Verdict Verdict       // on the reply; 0 if there was none
 	Outcome Outcome       // of the operation, after this attempt
 	Elapsed time.Duration // of the attempt
 	Wait    time.Duration // before the next one

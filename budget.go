@@ -58,7 +58,7 @@ func (b *Budget) check() error {
 	}{{"Max", b.Max}, {"Refill", b.Refill}, {"Cost", b.Cost}, {"TimeoutCost", b.TimeoutCost}}
 	for _, f := range fields {
 		if f.value < 0 || math.IsNaN(f.value) {
-			return fmt.Errorf("Budget.%s is %v; it must be 0 for the default, or more", f.name, f.value)
+			return fmt.Errorf("%s is %v; it must be 0 for the default, or more", "Budget."+f.name, f.value)
 		}
 	}
 	return nil

@@ -130,15 +130,17 @@ func FuzzDerive(f *testing.F) {
 }
 
 func ExampleDerive() {
-	fmt.Println(Derive("capture", "order-7") == Derive("capture", "order-7"))
-	fmt.Println(Derive("capture", "order-7") == Derive("refund", "order-7"))
-	fmt.Println(Derive("a", "bc") == Derive("ab", "c"))
-	fmt.Println(Derive("capture", "order-7"))
+	first := Derive("capture", "order-7")
+	redelivered := Derive("capture", "order-7")
+	fmt.Println(first)
+	fmt.Println("same operation:", first == redelivered)
+	fmt.Println("another action:", first != Derive("refund", "order-7"))
+	fmt.Println("other parts:   ", Derive("a", "bc") != Derive("ab", "c"))
 	// Output:
-	// true
-	// false
-	// false
 	// d0497563-13c0-8d01-a59a-48b7a0e51865
+	// same operation: true
+	// another action: true
+	// other parts:    true
 }
 
 func ExampleUUIDv4() {

@@ -156,7 +156,7 @@ func (c *call) wait(d time.Duration) error {
 			return nil
 		}
 	case <-ctx.Done():
-	case <-c.req.Cancel:
+	case <-c.req.Cancel: //lint:ignore SA1019 http.Client's Timeout still sets it
 		return context.Canceled
 	}
 	return ended(ctx)

@@ -65,6 +65,7 @@ type Transactor interface {
 	Transact(ctx context.Context, c Claim, wait time.Duration, work func(context.Context) (*Answer, error)) (Record, error)
 }
 
+// What a store says when it works and cannot do what was asked.
 var (
 	ErrLost    = errors.New("testserver: the claim belongs to somebody else")
 	ErrStarted = errors.New("testserver: the effect has started, so the key cannot be freed")
