@@ -57,8 +57,8 @@ func (c *call) observe(y *try, wait time.Duration, last bool) {
 	}
 	a := Attempt{
 		Request: y.req, Response: y.resp,
-		Key: c.key, N: y.n, Sends: y.sent(), Verdict: y.verdict, Outcome: c.op.Outcome(),
-		Elapsed: time.Since(y.started), Wait: wait, Last: last, Stop: c.stop,
+		Key: c.key, N: int(y.n), Sends: y.sent(), Verdict: y.verdict, Outcome: c.op.Outcome(),
+		Elapsed: y.elapsed, Wait: wait, Last: last, Stop: c.stop,
 	}
 	if y.err != nil {
 		a.Err = y.failure()

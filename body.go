@@ -61,7 +61,7 @@ func (b *body) open(y *try) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: GetBody: %w", ErrBody, err)
 	}
-	if y.timeout > 0 && (b.length <= 0 || b.length > smallBody) {
+	if y.flight.timeout > 0 && (b.length <= 0 || b.length > smallBody) {
 		return &progressReader{rc, y}, nil
 	}
 	return rc, nil
@@ -77,7 +77,7 @@ func (b *body) capture(y *try) (io.ReadCloser, error) {
 		}
 		b.reader.detached = true
 	}
-	b.reader, y.body = r, r
+	b.reader, y.flight.body = r, r
 	return r, nil
 }
 
@@ -145,7 +145,7 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 		return n, err
 	}
 	n, err := b.rc.Read(p)
-	r.try.progress()
+	r.try.flight.progress()
 	return r.keep(p, n, err)
 }
 
@@ -230,6 +230,6 @@ type progressReader struct {
 
 func (r *progressReader) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
-	r.try.progress()
+	r.try.flight.progress()
 	return n, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 )
@@ -16,26 +15,42 @@ type call struct {
 	op  *Operation
 	key string // "" for an operation without one
 
-	own  Operation // op, if nobody brought one
-	body *body     // nil without one
-	back Backoff   // made for the first retry
+	own     Operation // op, if nobody brought one
+	body    *body     // nil without one
+	repeats *repeats  // nil until the first attempt was not enough
 
 	keyed    bool // its API takes the key
 	explicit bool // the caller made the operation, so every repeat is compared with what it is bound to
 	safe     bool // its method has no effect
 	hop      bool // a redirect changed the method: what follows is not the operation itself
-	repeated bool // the immediate repeat after a lost connection has been used
 
-	frozen net.Conn // a reused connection on which an attempt timed out: the next ones leave it
+	attempts, sends int32
 
-	attempts, polls, bare, sends int // bare: polls that only a status and the circumstances asked for
-
-	last     error // what the attempt before failed with
 	stop     error // why there was no further attempt; nil after an answer
 	verdict  Verdict
 	resource string
 
 	first try // the first attempt, in the same allocation
+}
+
+// An effect is a call whose method has an effect, in one allocation with what watches its first attempt.
+type effect struct {
+	call
+	flight flight
+}
+
+func (t *Transport) newCall(req *http.Request) *call {
+	var c *call
+	if safe := safeMethod(methodOf(req)); safe {
+		c = &call{safe: true}
+	} else {
+		e := new(effect)
+		c = &e.call
+		c.first.flight = &e.flight
+	}
+	c.t, c.req = t, req
+	c.own.private = true
+	return c
 }
 
 type callKey struct{}
@@ -51,7 +66,6 @@ func callIn(ctx context.Context) *call {
 func (c *call) begin() error {
 	req, d := c.req, &c.t.Dialect
 	method := methodOf(req)
-	c.safe = safeMethod(method)
 	var header string
 	if !d.InBody {
 		var err error
@@ -81,8 +95,8 @@ func (c *call) begin() error {
 // fits reports whether the operation in the context is this request's. One that the caller made takes the methods of the
 // dialect, and the one it is bound to; one that Client.Do made takes the first request.
 func (c *call) fits(op *Operation, prev *call, header string) bool {
-	op.mu.Lock()
-	defer op.mu.Unlock()
+	op.lock()
+	defer op.unlock()
 	if prev != nil && prev.op == op {
 		return true
 	}
@@ -101,14 +115,14 @@ func (c *call) settleKey(header string, given bool, prev *call) error {
 	op, d := c.op, &c.t.Dialect
 	led := prev != nil && prev.op == op
 	takes := d.takes(methodOf(c.req))
-	op.mu.Lock()
+	op.lock()
 	if header != "" && op.key == "" {
 		op.bring(header)
 	}
 	key := op.key
 	op.failed = nil
 	c.explicit = given && !op.auto && !led
-	op.mu.Unlock()
+	op.unlock()
 	if key == "" && (takes && !d.InBody || c.explicit) {
 		var err error
 		if key, err = c.mint(); err != nil {
@@ -124,8 +138,8 @@ func (c *call) settleKey(header string, given bool, prev *call) error {
 	if c.explicit {
 		return op.bind(c.req)
 	}
-	op.mu.Lock()
-	defer op.mu.Unlock()
+	op.lock()
+	defer op.unlock()
 	if op.auto && op.bound == nil {
 		op.bound = &binding{method: methodOf(c.req), url: shortURL(c.req.URL)}
 	}
@@ -148,8 +162,8 @@ func (c *call) mint() (string, error) {
 	if err != nil {
 		return "", refusal(c.op, 0, fmt.Errorf("NewKey: %w", err))
 	}
-	c.op.mu.Lock()
-	defer c.op.mu.Unlock()
+	c.op.lock()
+	defer c.op.unlock()
 	c.op.key = or(c.op.key, key)
 	return c.op.key, nil
 }
@@ -171,7 +185,7 @@ func (c *call) run() (*http.Response, error) {
 	for {
 		y, err := c.prepare()
 		if err != nil {
-			return c.fail(err)
+			return c.fail(c.after(err))
 		}
 		y.send()
 		c.judge(y)
@@ -180,10 +194,10 @@ func (c *call) run() (*http.Response, error) {
 		if !again {
 			return c.finish(y)
 		}
-		c.last = y.failure()
+		c.repeats.failure = y.failure()
 		y.discard()
 		if err := c.wait(wait); err != nil {
-			return c.fail(err)
+			return c.fail(c.after(err))
 		}
 	}
 }
@@ -191,9 +205,9 @@ func (c *call) run() (*http.Response, error) {
 // judge reads the reply and records what the attempt tells of the operation.
 func (c *call) judge(y *try) {
 	op := c.op
-	op.mu.Lock()
+	op.lock()
 	before := op.history
-	op.mu.Unlock()
+	op.unlock()
 	var r ruling
 	if y.err == nil {
 		r = c.read(y, before)
@@ -202,12 +216,12 @@ func (c *call) judge(y *try) {
 	c.verdict, c.resource = r.verdict, r.resource
 	sends := y.sent()
 	c.attempts++
-	c.sends += sends
+	c.sends += int32(sends)
 	if c.hop {
 		return
 	}
-	op.mu.Lock()
-	defer op.mu.Unlock()
+	op.lock()
+	defer op.unlock()
 	h := &op.history
 	h.inFlight--
 	h.attempts++
@@ -227,11 +241,12 @@ func (c *call) judge(y *try) {
 // finish returns what the last attempt brought.
 func (c *call) finish(y *try) (*http.Response, error) {
 	if y.err != nil {
-		c.last = y.failure()
+		err := y.failure()
 		y.discard()
-		return c.fail(nil)
+		return c.fail(err)
 	}
 	c.body.finish(y.streaming)
+	c.own.private = false
 	y.resp.Request = y.req
 	return y.resp, nil
 }
@@ -240,11 +255,20 @@ func (c *call) finish(y *try) (*http.Response, error) {
 func (c *call) fail(why error) (*http.Response, error) {
 	c.body.finish(false)
 	e := c.report()
-	e.Err = join(why, c.stop, c.last)
-	c.op.mu.Lock()
-	defer c.op.mu.Unlock()
+	e.Err = join(c.stop, why)
+	c.own.private = false
+	c.op.lock()
+	defer c.op.unlock()
 	c.op.failed = e
 	return nil, e
+}
+
+// after adds what the attempt before failed with.
+func (c *call) after(err error) error {
+	if c.repeats == nil {
+		return err
+	}
+	return join(err, c.repeats.failure)
 }
 
 // report is how the call ended, as an error.
@@ -253,8 +277,8 @@ func (c *call) report() *Error {
 		Operation:  c.op,
 		Outcome:    c.op.Outcome(),
 		Verdict:    c.verdict,
-		Attempts:   c.attempts,
-		Sends:      c.sends,
+		Attempts:   int(c.attempts),
+		Sends:      int(c.sends),
 		ResourceID: c.resource,
 		Err:        c.stop,
 	}

@@ -113,8 +113,8 @@ func (e *Error) Timeout() bool {
 
 // refusal is the error of something that was not sent.
 func refusal(op *Operation, v Verdict, why error) *Error {
-	op.mu.Lock()
-	defer op.mu.Unlock()
+	op.lock()
+	defer op.unlock()
 	return op.refuse(v, why)
 }
 

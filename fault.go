@@ -36,29 +36,37 @@ func (y *try) classify(err error) fault {
 	switch {
 	case y.call.req.Context().Err() != nil:
 		return caller
-	case y.timedOut.Load():
+	case y.flight.late():
 		if y.silent() {
 			return unsent
 		}
 		return timeout
-	case y.body != nil && y.body.failed() != nil:
+	case y.sourceError() != nil:
 		return source
 	case certificateError(err):
 		return certificate
 	case notProcessed(err):
 		return unprocessed
-	case y.conns.Load() > 0:
+	case y.flight != nil && y.flight.conns.Load() > 0:
 		return unanswered
 	case y.call.t.standard() && unsendable(y.req):
 		return local
 	case y.silent():
 		return unsent
 	case errors.As(err, &dns), errors.As(err, &dial) && dial.Op == "dial":
-		if y.asked.Load() || y.call.safe {
+		if y.flight == nil || y.flight.asked.Load() {
 			return unsent
 		}
 	}
 	return unanswered
+}
+
+// sourceError is what the caller's body failed with.
+func (y *try) sourceError() error {
+	if y.flight == nil || y.flight.body == nil {
+		return nil
+	}
+	return y.flight.body.failed()
 }
 
 func certificateError(err error) bool {
@@ -130,12 +138,12 @@ func (y *try) failure() error {
 		return fmt.Errorf("the server answered %d", y.resp.StatusCode)
 	case y.fault == cut:
 		return join(fmt.Errorf("the reply with status %d was cut short: %w", y.resp.StatusCode, y.err), ended(y.call.req.Context()))
-	case y.timedOut.Load() && (y.fault == timeout || y.fault == unsent):
-		return fmt.Errorf("%w (%v): %w", errAttemptTimeout, y.timeout, context.DeadlineExceeded)
+	case y.flight.late() && (y.fault == timeout || y.fault == unsent):
+		return fmt.Errorf("%w (%v): %w", errAttemptTimeout, y.flight.timeout, context.DeadlineExceeded)
 	case y.fault == caller:
-		return join(ended(y.call.req.Context()), y.call.last)
+		return y.call.after(ended(y.call.req.Context()))
 	case y.fault == source:
-		return fmt.Errorf("reading the request body: %w", y.body.failed())
+		return fmt.Errorf("reading the request body: %w", y.sourceError())
 	}
 	return y.err
 }

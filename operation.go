@@ -22,6 +22,20 @@ type Operation struct {
 	history history
 	failed  *Error // how the last call ended, if without a reply
 	auto    bool   // made by Client.Do: takes whatever request comes first
+	private bool   // within a RoundTrip that has not returned: nobody else can see it
+}
+
+// lock and unlock guard the operation as long as anybody else can see it.
+func (op *Operation) lock() {
+	if !op.private {
+		op.mu.Lock()
+	}
+}
+
+func (op *Operation) unlock() {
+	if !op.private {
+		op.mu.Unlock()
+	}
 }
 
 // NewOperation returns an operation with this key; if it is empty, with a fresh [UUIDv4]. A key that the caller brings
@@ -72,15 +86,15 @@ func (op *Operation) Bind(req *http.Request) error {
 
 // Key returns the operation's key; it is empty for an operation that has none yet, or whose API takes none.
 func (op *Operation) Key() string {
-	op.mu.Lock()
-	defer op.mu.Unlock()
+	op.lock()
+	defer op.unlock()
 	return op.key
 }
 
 // Outcome returns what may be believed of the operation now.
 func (op *Operation) Outcome() Outcome {
-	op.mu.Lock()
-	defer op.mu.Unlock()
+	op.lock()
+	defer op.unlock()
 	return op.history.outcome()
 }
 

@@ -28,7 +28,7 @@ func (y *try) receive() {
 	case resp.Body == http.NoBody:
 	case resp.StatusCode == http.StatusSwitchingProtocols:
 		y.streaming = true // the body is also a writer; the attempt's context lasts as long as the caller's
-		y.stopTimer()
+		y.flight.stop()
 		return
 	case y.req.Method == http.MethodHead:
 		y.pass(nil, resp.Body)
@@ -46,7 +46,7 @@ func (y *try) receive() {
 		y.pass(nil, resp.Body)
 		return
 	}
-	y.end()
+	y.flight.land()
 }
 
 // readLimit is how much of the reply may be read within the attempt; 0 for none.
@@ -74,7 +74,7 @@ func streams(resp *http.Response) bool {
 
 // lose turns a reply that did not arrive whole into a failure of the attempt. Its head stays, for what that proves.
 func (y *try) lose(err error) {
-	if y.timedOut.Load() {
+	if y.flight.late() {
 		err = join(errAttemptTimeout, err)
 	}
 	y.resp.Body.Close()
@@ -90,7 +90,7 @@ func (y *try) readKnown(length int64) {
 		var m int
 		m, err = y.resp.Body.Read(buf[n:])
 		n += m
-		y.progress()
+		y.flight.progress()
 	}
 	switch {
 	case int64(n) > length:
@@ -103,14 +103,14 @@ func (y *try) readKnown(length int64) {
 	default:
 		y.resp.Body.Close()
 		y.resp.Body = memory(buf[:n])
-		y.end()
+		y.flight.land()
 	}
 }
 
 // readOpen reads a reply of unknown length while data keeps coming, up to limit and for a short time. What has not ended by
 // then is handed over as it is.
 func (y *try) readOpen(limit int64, patience time.Duration) {
-	p := startPrefix(y.resp.Body, limit, y.progress)
+	p := startPrefix(y.resp.Body, limit, y.flight.progress)
 	ended := p.wait(y.call.req.Context(), patience)
 	if !ended {
 		y.pass(p.seen(), p)
@@ -127,7 +127,7 @@ func (y *try) readOpen(limit int64, patience time.Duration) {
 	default:
 		y.resp.Body.Close()
 		y.resp.Body = memory(buf)
-		y.end()
+		y.flight.land()
 	}
 }
 
@@ -138,16 +138,18 @@ func unframed(resp *http.Response) bool {
 
 // pass hands the reply over: what was read of it, and the rest. The attempt's time ends here.
 func (y *try) pass(prefix []byte, rest io.ReadCloser) {
-	if y.stopTimer() {
+	if y.flight.stop() {
 		y.lose(context.Canceled)
 		return
 	}
 	y.streaming = true
-	if prefix == nil && y.cancel == nil && y.call.safe {
-		return
+	switch f := y.flight; {
+	case f != nil:
+		f.passed = passed{prefix: prefix, rest: rest, try: y, status: y.resp.StatusCode}
+		y.resp.Body = &f.passed
+	case prefix != nil:
+		y.resp.Body = &passed{prefix: prefix, rest: rest, try: y, status: y.resp.StatusCode}
 	}
-	y.passed = passed{prefix: prefix, rest: rest, try: y, status: y.resp.StatusCode}
-	y.resp.Body = &y.passed
 }
 
 // A passed body is read by the caller while it arrives. It ends the attempt when it ends or is closed.
@@ -166,7 +168,7 @@ func (p *passed) Read(b []byte) (int, error) {
 	}
 	n, err := p.rest.Read(b)
 	if err != nil {
-		p.try.end()
+		p.try.flight.land()
 	}
 	if err != nil && err != io.EOF && !p.try.call.safe {
 		err = p.try.call.truncated(p.status, err)
@@ -176,7 +178,7 @@ func (p *passed) Read(b []byte) (int, error) {
 
 func (p *passed) Close() error {
 	err := p.rest.Close()
-	p.try.end()
+	p.try.flight.land()
 	return err
 }
 
@@ -222,7 +224,7 @@ func (y *try) discard() {
 	io.CopyN(io.Discard, body, discardBytes)
 	impatient.Stop()
 	body.Close()
-	y.end()
+	y.flight.land()
 }
 
 type closeOnce struct {

@@ -48,8 +48,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.within(req) {
 		return t.base().RoundTrip(req)
 	}
-	c := &call{t: t, req: req}
+	c := t.newCall(req)
 	if err := c.begin(); err != nil {
+		c.own.private = false
 		closeBody(req)
 		return nil, err
 	}

@@ -5,47 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
-	"net/http/httptrace"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// A try is one attempt: one call of the base, with what may be cancelled and counted about it. It is the context of its
-// request.
+// A try is one attempt: one call of the base. It is the context of its request.
 type try struct {
 	context.Context
 
-	call *call
-	n    int
-	req  *http.Request
-	body *bodyReader // what the base reads, if it is captured
-
-	cancel   context.CancelCauseFunc // nil if the attempt needs none
-	timer    *time.Timer             // nil without an attempt timeout
-	timeout  time.Duration
-	ended    atomic.Bool // the attempt is over: its timer means nothing
-	timedOut atomic.Bool
-
-	trace   httptrace.ClientTrace
-	conns   atomic.Int32 // connections that the request was given, one for each send
-	asked   atomic.Bool  // whoever sends it looks at the trace
-	connMu  sync.Mutex
-	reused  net.Conn  // the last of them, if it had been used before; guarded by connMu
-	headers [1]string // the value of the key's header, in the same allocation
+	call   *call
+	req    *http.Request
+	flight *flight
 
 	resp      *http.Response
 	err       error // with resp: its body was cut
+	n         int32 // from 1
 	fault     fault
 	verdict   Verdict
 	bare      bool // Running only by its status and the circumstances
 	told      bool // the server says not to repeat
 	streaming bool // the caller reads the reply while it arrives
-	passed    passed
-	started   time.Time
+	elapsed   time.Duration
 }
 
 // Value hides the caller's operation: a request that the base makes on the way, such as one for a token, is another
@@ -57,20 +38,13 @@ func (y *try) Value(key any) any {
 	case operationKey{}:
 		return nil
 	case traceKey:
-		if y.call.safe {
-			break
+		if f := y.flight; f != nil {
+			f.asked.Store(true)
+			return &f.trace
 		}
-		y.asked.Store(true)
-		return &y.trace
 	}
 	return y.Context.Value(key)
 }
-
-var (
-	errAttemptTimeout = errors.New("the attempt made no progress within its timeout")
-	errFrozen         = errors.New("the connection had not answered before")
-	errResend         = errors.New("net/http was about to send the request again by itself")
-)
 
 // prepare makes the next attempt.
 func (c *call) prepare() (*try, error) {
@@ -91,19 +65,35 @@ func (c *call) prepare() (*try, error) {
 		y = new(try)
 	}
 	y.call, y.n, y.Context = c, c.attempts+1, ctx
-	y.timeout = c.t.Retry.attemptTimeout(c.keyed)
-	if y.timeout > 0 || !c.safe && (c.body == nil || !c.keyed) {
-		y.Context, y.cancel = context.WithCancelCause(ctx)
-	}
-	if !c.safe {
-		y.watch()
-	}
+	c.watch(y)
 	y.req = c.req.WithContext(y)
 	if err := c.address(y); err != nil {
-		y.end()
+		y.flight.land()
 		return nil, err
 	}
 	return y, nil
+}
+
+// watch gives the attempt a flight if anything must be watched.
+func (c *call) watch(y *try) {
+	timeout := c.t.Retry.attemptTimeout(c.keyed)
+	if c.safe && !c.keyed && timeout == 0 {
+		return
+	}
+	if y.flight == nil {
+		y.flight = new(flight)
+	}
+	f := y.flight
+	// A keyed attempt is one send. Without a key net/http repeats only what was not processed, but over HTTP/2 without
+	// end (golang/go#52459).
+	f.timeout, f.limit = timeout, 3
+	if c.keyed {
+		f.limit = 1
+	}
+	if timeout > 0 || c.body == nil || !c.keyed {
+		y.Context, f.cancel = context.WithCancelCause(y.Context)
+	}
+	f.watch(y.Context, c.repeats.frozenConn())
 }
 
 // address gives the attempt's request its headers and body.
@@ -123,18 +113,18 @@ func (c *call) address(y *try) error {
 		dropKey(r.Header, d.header())
 	}
 	if number != "" {
-		r.Header[http.CanonicalHeaderKey(number)] = []string{strconv.Itoa(y.n)}
+		r.Header[http.CanonicalHeaderKey(number)] = []string{strconv.Itoa(int(y.n))}
 	}
 	if c.keyed {
 		c.addKey(y)
 	}
-	if c.frozen != nil {
+	if c.repeats.frozenConn() != nil {
 		r.Close = true
 	}
 	if c.body == nil {
 		return nil
 	}
-	if c.keyed || r.GetBody != nil && c.body.get == nil {
+	if c.keyed {
 		r.GetBody = nil // so that net/http cannot send it a second time by itself
 	}
 	var err error
@@ -147,49 +137,47 @@ func (c *call) address(y *try) error {
 func (c *call) addKey(y *try) {
 	h, d := y.req.Header, &c.t.Dialect
 	if d.Extra != nil {
-		c.op.mu.Lock()
+		c.op.lock()
 		begun := c.op.begun
-		c.op.mu.Unlock()
+		c.op.unlock()
 		d.Extra(h, begun)
 	}
 	if d.InBody {
 		return
 	}
-	name := d.header()
+	name := http.CanonicalHeaderKey(d.header())
 	dropKey(h, name)
-	y.headers[0] = quoteKey(c.key, d.Quoted)
 	if c.body == nil && c.t.standard() {
-		h[unreplayable(name)] = y.headers[:]
-		return
+		name = unreplayable(name)
 	}
-	h[http.CanonicalHeaderKey(name)] = y.headers[:]
+	y.flight.header[0] = quoteKey(c.key, d.Quoted)
+	h[name] = y.flight.header[:]
 }
 
 // unreplayable spells a header so that net/http does not take it for a promise that it may repeat the request.
 func unreplayable(name string) string {
-	switch http.CanonicalHeaderKey(name) {
+	switch name {
 	case "Idempotency-Key":
 		return "idempotency-key"
 	case "X-Idempotency-Key":
 		return "x-idempotency-key"
 	}
-	return http.CanonicalHeaderKey(name)
+	return name
 }
 
 // send makes the attempt and classifies its failure.
 func (y *try) send() {
 	c := y.call
 	if !c.hop {
-		c.op.mu.Lock()
+		c.op.lock()
 		c.op.history.inFlight++
-		c.op.mu.Unlock()
+		c.op.unlock()
 	}
 	if c.t.Observe != nil {
-		y.started = time.Now()
+		start := time.Now()
+		defer func() { y.elapsed = time.Since(start) }()
 	}
-	if y.timeout > 0 {
-		y.timer = time.AfterFunc(y.timeout, y.expire)
-	}
+	y.flight.depart()
 	y.resp, y.err = c.t.base().RoundTrip(y.req)
 	switch {
 	case y.resp == nil && y.err == nil:
@@ -207,37 +195,25 @@ func (y *try) send() {
 		if y.fault == none {
 			y.fault = y.classify(y.err)
 		}
-		y.end()
+		y.flight.land()
 	}
 }
 
-// progress starts the attempt's time anew.
-func (y *try) progress() {
-	if y.timer != nil && !y.ended.Load() {
-		y.timer.Reset(y.timeout)
+// sent returns how many requests went out for the attempt.
+func (y *try) sent() int {
+	if f := y.flight; f != nil {
+		if n := int(f.conns.Load()); n > 0 {
+			return n
+		}
 	}
+	if y.err != nil && (y.fault == unsent || y.fault == local || y.fault == certificate || y.fault == caller && y.silent()) {
+		return 0
+	}
+	return 1
 }
 
-func (y *try) expire() {
-	if !y.ended.Load() {
-		y.timedOut.Store(true)
-		y.cancel(errAttemptTimeout)
-	}
-}
-
-// stopTimer ends the attempt's time, and reports whether it had run out.
-func (y *try) stopTimer() (expired bool) {
-	y.ended.Store(true)
-	if y.timer != nil {
-		y.timer.Stop()
-	}
-	return y.timedOut.Load()
-}
-
-// end releases what the attempt holds. The base must be done with it, body included.
-func (y *try) end() {
-	y.stopTimer()
-	if y.cancel != nil {
-		y.cancel(nil)
-	}
+// silent reports whether the request provably got no connection.
+func (y *try) silent() bool {
+	f := y.flight
+	return f != nil && f.conns.Load() == 0 && f.asked.Load() && y.call.t.standard()
 }

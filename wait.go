@@ -2,14 +2,35 @@ package semel
 
 import (
 	"context"
+	"net"
 	"time"
 )
+
+// repeats is what a call keeps once its first attempt was not the last.
+type repeats struct {
+	backoff   Backoff
+	immediate bool     // the one repeat without a wait, after a lost connection, has been used
+	polls     int      // repeats while Running
+	bare      int      // of them, those that only a status and the circumstances asked for
+	frozen    net.Conn // a reused connection on which an attempt timed out: the next ones leave it
+	failure   error    // of the attempt before
+}
+
+func (r *repeats) frozenConn() net.Conn {
+	if r == nil {
+		return nil
+	}
+	return r.frozen
+}
 
 // again decides whether a further attempt follows, and after which wait. If not, the call's stop says why, unless the
 // attempt brought the answer or a failure that ends the operation.
 func (c *call) again(y *try) (wait time.Duration, again bool) {
 	if !c.wants(y) {
 		return 0, false
+	}
+	if c.repeats == nil {
+		c.repeats = new(repeats)
 	}
 	running := y.err == nil && y.verdict == Running
 	if c.stop = c.allowed(y, running); c.stop != nil {
@@ -56,18 +77,19 @@ func (c *call) wants(y *try) bool {
 
 // allowed applies the limits that do not depend on the wait.
 func (c *call) allowed(y *try, running bool) error {
+	r := c.repeats
 	switch {
-	case running && y.bare && c.bare >= 3, running && c.polls >= c.t.Retry.maxPolls():
+	case running && y.bare && r.bare >= 3, running && r.polls >= c.t.Retry.maxPolls():
 		return ErrPolls
-	case !running && c.attempts-c.polls >= c.t.Retry.maxAttempts():
+	case !running && int(c.attempts)-r.polls >= c.t.Retry.maxAttempts():
 		return ErrAttempts
 	case !c.body.repeatable():
 		return ErrBody
 	}
 	if running {
-		c.polls++
+		r.polls++
 		if y.bare {
-			c.bare++
+			r.bare++
 		}
 	}
 	return nil
@@ -75,15 +97,15 @@ func (c *call) allowed(y *try, running bool) error {
 
 // pause is how long to wait: the schedule's next step, lengthened by what the server or the dialect asks for.
 func (c *call) pause(y *try, running bool) (time.Duration, error) {
-	p := &c.t.Retry
+	p, r := &c.t.Retry, c.repeats
 	var wait time.Duration
-	if lost := y.fault == unanswered || y.fault == unprocessed; lost && y.reusedConn() != nil && !c.repeated {
-		c.repeated = true // the connection had gone stale: the next may be fresh at once
+	if lost := y.fault == unanswered || y.fault == unprocessed; lost && y.flight.reusedConn() != nil && !r.immediate {
+		r.immediate = true // the connection had gone stale: the next may be fresh at once
 	} else {
-		if c.back == nil {
-			c.back = p.schedule()
+		if r.backoff == nil {
+			r.backoff = p.schedule()
 		}
-		if wait = c.back.NextBackOff(); wait < 0 {
+		if wait = r.backoff.NextBackOff(); wait < 0 {
 			return 0, ErrAttempts
 		}
 		wait = min(wait, p.maxWait())
@@ -115,9 +137,9 @@ func (c *call) expired(wait time.Duration) bool {
 	if life == Forever {
 		return false
 	}
-	c.op.mu.Lock()
+	c.op.lock()
 	begun := c.op.begun
-	c.op.mu.Unlock()
+	c.op.unlock()
 	if begun.IsZero() {
 		return false
 	}
@@ -127,14 +149,14 @@ func (c *call) expired(wait time.Duration) bool {
 
 // pay charges the repeat, and what the base sent more than once, to the budget.
 func (c *call) pay(y *try) bool {
-	b, timedOut := c.t.retryBudget(), y.timedOut.Load()
+	b, timedOut := c.t.retryBudget(), y.flight.late()
 	for range max(1, y.sent()) {
 		if !b.take(c.req.URL.Host, timedOut) {
 			return false
 		}
 	}
 	if timedOut {
-		c.frozen = or(y.reusedConn(), c.frozen)
+		c.repeats.frozen = or(y.flight.reusedConn(), c.repeats.frozen)
 	}
 	return true
 }

@@ -1,0 +1,151 @@
+package semel
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A flight watches a request under way: it counts what is sent, and ends what takes too long. A nil flight watches
+// nothing, which is enough for a request without effect and without a time limit.
+type flight struct {
+	timeout  time.Duration           // 0 for none
+	cancel   context.CancelCauseFunc // nil if nothing may have to be cancelled
+	timer    *time.Timer             // nil without a timeout
+	ended    atomic.Bool             // the attempt is over: its timer means nothing
+	timedOut atomic.Bool
+
+	trace httptrace.ClientTrace
+	limit int32        // sends that are allowed
+	conns atomic.Int32 // connections that the request was given, one for each send
+	asked atomic.Bool  // whoever sends it looks at the trace
+
+	mu     sync.Mutex
+	reused net.Conn // of the last send, if it had been used before
+
+	body *bodyReader // what the base reads, if it is captured
+
+	// In the same allocation: the value of the key's header, and the reply as it is handed over.
+	header [1]string
+	passed passed
+}
+
+var (
+	errAttemptTimeout = errors.New("the attempt made no progress within its timeout")
+	errFrozen         = errors.New("the connection had not answered before")
+	errResend         = errors.New("net/http was about to send the request again by itself")
+)
+
+// traceKey is how httptrace finds its hooks in a context. A try answers to it, which spares a context and the reflection
+// by which hooks are composed.
+var traceKey = func() any {
+	var p keyProbe
+	httptrace.ContextClientTrace(&p)
+	return p.key
+}()
+
+type keyProbe struct {
+	context.Context
+	key any
+}
+
+func (p *keyProbe) Value(key any) any { p.key = key; return nil }
+
+// watch sets the hooks, besides whatever hooks the caller has. Frozen is a connection not to wait for again.
+func (f *flight) watch(ctx context.Context, frozen net.Conn) {
+	outer := httptrace.ContextClientTrace(ctx)
+	if outer == nil {
+		f.trace.GotConn = f.gotConn
+	} else {
+		f.trace = *outer
+		f.trace.GotConn = func(info httptrace.GotConnInfo) {
+			f.gotConn(info)
+			if outer.GotConn != nil {
+				outer.GotConn(info)
+			}
+		}
+	}
+	if frozen == nil {
+		return
+	}
+	// HTTP/2 gives a request that asks for a connection of its own the old one once more, and only then leaves it.
+	f.trace.WroteHeaders = func() {
+		if outer != nil && outer.WroteHeaders != nil {
+			outer.WroteHeaders()
+		}
+		if f.reusedConn() == frozen {
+			f.cancel(errFrozen)
+		}
+	}
+}
+
+// gotConn runs before each send.
+func (f *flight) gotConn(info httptrace.GotConnInfo) {
+	f.mu.Lock()
+	f.reused = nil
+	if info.Reused {
+		f.reused = info.Conn
+	}
+	f.mu.Unlock()
+	if f.conns.Add(1) > f.limit && f.cancel != nil {
+		f.cancel(errResend)
+	}
+}
+
+// reusedConn is the connection of the last send, nil if that was a fresh one.
+func (f *flight) reusedConn() net.Conn {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reused
+}
+
+// depart starts the attempt's time.
+func (f *flight) depart() {
+	if f != nil && f.timeout > 0 {
+		f.timer = time.AfterFunc(f.timeout, f.expire)
+	}
+}
+
+// progress starts the attempt's time anew.
+func (f *flight) progress() {
+	if f != nil && f.timer != nil && !f.ended.Load() {
+		f.timer.Reset(f.timeout)
+	}
+}
+
+func (f *flight) expire() {
+	if !f.ended.Load() {
+		f.timedOut.Store(true)
+		f.cancel(errAttemptTimeout)
+	}
+}
+
+// late reports whether the attempt's time ran out.
+func (f *flight) late() bool { return f != nil && f.timedOut.Load() }
+
+// stop ends the attempt's time, and reports whether it had run out.
+func (f *flight) stop() (late bool) {
+	if f == nil {
+		return false
+	}
+	f.ended.Store(true)
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	return f.timedOut.Load()
+}
+
+// land releases what the attempt holds. The base must be done with it, reply included.
+func (f *flight) land() {
+	f.stop()
+	if f != nil && f.cancel != nil {
+		f.cancel(nil)
+	}
+}
