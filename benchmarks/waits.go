@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -59,10 +60,39 @@ func (p *patient) RoundTrip(req *http.Request) (*http.Response, error) {
 // Waits starts so many operations at once, each of which is told to wait between 10 ms and the longest, and measures them
 // while they do.
 func Waits(operations int, longest time.Duration) (WaitResult, error) {
-	p := &patient{operations: operations, longest: longest, seen: make([]atomic.Bool, operations)}
-	t := &semel.Transport{Base: p, Retry: semel.Policy{Budget: &semel.Budget{Max: float64(operations)}}}
-	send := do((&semel.Client{HTTP: t.Client()}).Do)
+	return waits(operations, longest, func(rt http.RoundTripper) Send {
+		t := &semel.Transport{Base: rt, Retry: semel.Policy{Budget: &semel.Budget{Max: float64(operations)}}}
+		return do((&semel.Client{HTTP: t.Client()}).Do)
+	})
+}
 
+// Sleeps is the same by hand: a bare http.Client whose caller sleeps and asks again. It is what waiting costs anyway.
+func Sleeps(operations int, longest time.Duration) (WaitResult, error) {
+	return waits(operations, longest, func(rt http.RoundTripper) Send {
+		client := &http.Client{Transport: rt}
+		return do(func(req *http.Request) (*http.Response, error) {
+			resp, err := client.Do(req)
+			if err != nil || resp.StatusCode != 503 {
+				return resp, err
+			}
+			ms, err := strconv.Atoi(resp.Header.Get("Retry-After-Ms"))
+			if err != nil {
+				return nil, err
+			}
+			resp.Body.Close()
+			time.Sleep(time.Duration(ms) * time.Millisecond)
+			again := req.Clone(req.Context())
+			if again.Body, err = req.GetBody(); err != nil {
+				return nil, err
+			}
+			return client.Do(again)
+		})
+	})
+}
+
+func waits(operations int, longest time.Duration, client func(http.RoundTripper) Send) (WaitResult, error) {
+	p := &patient{operations: operations, longest: longest, seen: make([]atomic.Bool, operations)}
+	send := client(p)
 	var (
 		failed atomic.Pointer[error]
 		wg     sync.WaitGroup
