@@ -9,29 +9,25 @@ import (
 	"time"
 )
 
-// window is how many unread bytes a direction takes before its writer waits, as the kernels' buffers do.
-const window = 256 << 10
-
-// A pipe carries bytes one way, as far as its cut lets them.
+// A pipe carries bytes one way, as far as its cut lets them. Its writer never waits: net/http writes HTTP/2 frames under a
+// lock, and in a synctest bubble somebody who waits for that lock keeps the time from passing that the writer waits for.
 type pipe struct {
 	latency time.Duration
 	other   *pipe // the opposite direction of the same connection
 
-	mu       sync.Mutex
-	cond     sync.Cond // anything below changed, or a time came
-	queue    []chunk
-	size     int   // bytes that the window holds: the queue, and what vanished in a stall
-	limited  bool  // cut is in force
-	left     int64 // until it springs
-	end      End
-	stalled  bool
-	over     error // what the reader finds behind the queue
-	overAt   time.Time
-	broken   error // what the writer finds
-	unread   bool  // the reader is gone
-	readBy   deadline
-	writeBy  deadline
-	received int64 // bytes that were let through
+	mu      sync.Mutex
+	cond    sync.Cond // anything below changed, or a time came
+	queue   []chunk
+	limited bool  // cut is in force
+	left    int64 // until it springs
+	end     End
+	stalled bool
+	over    error // what the reader finds behind the queue
+	overAt  time.Time
+	broken  error // what the writer finds
+	unread  bool  // the reader is gone
+	readBy  deadline
+	writeBy deadline
 }
 
 // A chunk is what one write brought, and when it is there.
@@ -55,7 +51,7 @@ func newPipes(p Plan) (up, down *pipe) {
 func (p *pipe) cut(c Cut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.limited, p.left, p.end = c.End != Open, c.After, c.End
+	p.limited, p.left, p.end = c.End != Open, max(c.After, 0), c.End
 }
 
 func (p *pipe) wake() {
@@ -89,67 +85,54 @@ func (p *pipe) take(b []byte) int {
 	if head.bytes = head.bytes[n:]; len(head.bytes) == 0 {
 		p.queue = p.queue[1:]
 	}
-	p.size -= n
-	p.cond.Broadcast()
 	return n
 }
 
-func (p *pipe) write(b []byte) (n int, err error) {
+func (p *pipe) write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for {
-		switch {
-		case p.broken != nil:
-			return n, p.broken
-		case p.writeBy.passed(time.Now()):
-			return n, os.ErrDeadlineExceeded
-		case p.unread && !p.stalled: // the peer has closed: its kernel answers with a reset
-			return n, syscall.EPIPE
-		case p.size < window:
-			k := p.put(b[:min(len(b), window-p.size)])
-			if b, n = b[k:], n+k; len(b) == 0 {
-				return n, nil
-			}
-		default:
-			p.cond.Wait()
-		}
+	switch {
+	case p.broken != nil:
+		return 0, p.broken
+	case p.writeBy.passed(time.Now()):
+		return 0, os.ErrDeadlineExceeded
+	case p.stalled:
+		return len(b), nil
+	case p.unread: // the peer has closed: its kernel answers with a reset
+		return 0, syscall.EPIPE
+	case !p.limited || int64(len(b)) <= p.left:
+		p.put(b)
+	default:
+		p.put(b[:p.left])
+		p.spring() // the kernel takes this write, the next one fails
 	}
+	return len(b), nil
 }
 
-// put takes bytes that fit in the window and returns how many, all of them unless the cut springs.
-func (p *pipe) put(b []byte) int {
-	springs := p.limited && !p.stalled && int64(len(b)) > p.left
-	if springs && p.left > 0 {
-		b, springs = b[:p.left], false // the next byte springs it
-	}
-	if springs && p.end != Stall {
-		p.spring()
-		return len(b) // the kernel takes this write; the next one fails
-	}
-	p.stalled = p.stalled || springs
-	p.size += len(b)
-	if p.stalled {
-		return len(b)
+func (p *pipe) put(b []byte) {
+	if len(b) == 0 {
+		return
 	}
 	if p.limited {
 		p.left -= int64(len(b))
 	}
-	p.received += int64(len(b))
 	p.queue = append(p.queue, chunk{time.Now().Add(p.latency), append([]byte(nil), b...)})
 	p.arrive()
-	return len(b)
 }
 
 func (p *pipe) spring() {
 	p.limited = false
-	if p.end == FIN {
+	switch p.end {
+	case Stall:
+		p.stalled = true
+	case FIN:
 		p.finish(io.EOF, syscall.EPIPE)
-		return
+	case RST:
+		p.finish(syscall.ECONNRESET, syscall.ECONNRESET)
+		p.mu.Unlock() // never hold both directions
+		p.other.abort(syscall.ECONNRESET)
+		p.mu.Lock()
 	}
-	p.finish(syscall.ECONNRESET, syscall.ECONNRESET)
-	p.mu.Unlock() // never hold both directions
-	p.other.abort(syscall.ECONNRESET)
-	p.mu.Lock()
 }
 
 // finish ends the stream: the reader finds over behind the queue, the writer broken at once.
