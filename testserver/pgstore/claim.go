@@ -125,7 +125,7 @@ func (s *Store) next(r row, c testserver.Claim) step {
 			args: append(seen, c.Fingerprint[:], c.Owner[:], c.Started, micros(c.Lease), micros(c.Retention))}
 	case r.State != testserver.Pending || r.Fingerprint != c.Fingerprint:
 		return step{}
-	case r.Owner == c.Owner: // the answer to an earlier call was lost
+	case r.Left > 0 && r.Owner == c.Owner: // the answer to an earlier call was lost
 		return step{sql: q.refresh, holds: true, skips: true, args: append(seen, micros(c.Lease))}
 	case r.Left > 0:
 		return step{}

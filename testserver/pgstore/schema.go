@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/semel-go/semel/testserver"
@@ -28,16 +29,18 @@ func (s *Store) CreateSchema(ctx context.Context) error {
 	table := orElse(s.Table, "semel_keys")
 	index := table[strings.LastIndexByte(table, '.')+1:] + "_expires_at"
 	schema := strings.NewReplacer("semel_keys_expires_at", quoted(index), "semel_keys", quoted(table)).Replace(Schema)
+	if err := create(ctx, s.DB, schema); err != nil {
+		return s.failTable(err)
+	}
+	return s.check(ctx)
+}
+
+// create runs CREATE … IF NOT EXISTS statements, as one transaction.
+func create(ctx context.Context, db *pgxpool.Pool, schema string) error {
 	for try := 1; ; try++ {
-		_, err := s.DB.Exec(ctx, schema)
-		if err == nil {
-			return s.check(ctx)
-		}
-		if !createdByAnother(err) || try == 20 {
-			return s.failTable(err)
-		}
-		if err := pause(ctx, try, 20*time.Millisecond); err != nil {
-			return s.failTable(err)
+		_, err := db.Exec(ctx, schema, pgx.QueryExecModeSimpleProtocol)
+		if err == nil || !createdByAnother(err) || try == 20 || pause(ctx, try, 20*time.Millisecond) != nil {
+			return err
 		}
 	}
 }

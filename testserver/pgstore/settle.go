@@ -76,13 +76,16 @@ func same(stored *testserver.Answer, end testserver.Settlement) bool {
 		(end.State == testserver.Tombstone || bytes.Equal(stored.Body, end.Answer.Body))
 }
 
-// Look is one round trip.
+// Look is one round trip. A record that has expired is no longer there, purged or not.
 func (s *Store) Look(ctx context.Context, id testserver.ID) (testserver.Record, error) {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
 	r, err := s.look(ctx, id)
 	if err != nil {
 		return testserver.Record{}, s.fail("look at", id, err)
+	}
+	if r.expired {
+		return testserver.Record{ID: id}, nil
 	}
 	return r.Record, nil
 }

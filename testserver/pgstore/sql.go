@@ -38,7 +38,9 @@ WHERE scope = $1 AND key = $2 AND owner = $3 AND fence = $4 AND state IN (2, 4) 
 	// Nobody learned of this claim, so nothing has started under it.
 	dropSQL = `DELETE FROM @ WHERE scope = $1 AND key = $2 AND owner = $3 AND state IN (1, 3)`
 
-	settleSQL = `UPDATE @ SET state = $5, status = $6, header = $7, body = $8
+	// An end that comes when the retention is over is kept for another: a client may still ask.
+	settleSQL = `UPDATE @ SET state = $5, status = $6, header = $7, body = $8,
+  expires_at = CASE WHEN expires_at <= clock_timestamp() THEN clock_timestamp() + (expires_at - created_at) ELSE expires_at END
 WHERE scope = $1 AND key = $2 AND owner = $3 AND fence = $4 AND state IN (1, 3)`
 	freeSQL = `DELETE FROM @ WHERE scope = $1 AND key = $2 AND owner = $3 AND fence = $4 AND state IN (1, 3) AND NOT started`
 

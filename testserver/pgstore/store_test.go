@@ -14,6 +14,8 @@ import (
 	"github.com/semel-go/semel/testserver/pgstore/pgtest"
 )
 
+type pgxpoolConfig = pgxpool.Config
+
 // open returns a store on dsn with its table made; adjust may change it before its first use.
 func open(t testing.TB, dsn string, adjust ...func(*Store, *pgxpool.Config)) *Store {
 	t.Helper()

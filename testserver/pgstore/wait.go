@@ -46,7 +46,7 @@ func (s *Store) Wait(ctx context.Context, id testserver.ID) error {
 		return err
 	case <-ctx.Done():
 		s.leave(p, woken)
-		return ctx.Err()
+		return context.Cause(ctx)
 	case <-s.life.done():
 		s.leave(p, woken)
 		return errClosed
