@@ -97,11 +97,4 @@ func shortURL(u *url.URL) string {
 	return s.String()
 }
 
-func methodOf(req *http.Request) string {
-	if req.Method == "" {
-		return http.MethodGet
-	}
-	return req.Method
-}
-
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }

@@ -101,7 +101,7 @@ func (c *call) fits(op *Operation, prev *call, header string) bool {
 		return true
 	}
 	if op.auto {
-		return op.bound == nil
+		return !op.taken
 	}
 	if header != "" && header != op.key {
 		return false
@@ -140,8 +140,8 @@ func (c *call) settleKey(header string, given bool, prev *call) error {
 	}
 	op.lock()
 	defer op.unlock()
-	if op.auto && op.bound == nil {
-		op.bound = &binding{method: methodOf(c.req), url: shortURL(c.req.URL)}
+	if op.auto && !op.taken {
+		op.taken, op.first = true, c.req
 	}
 	if c.keyed && op.begun.IsZero() {
 		op.begun = time.Now()
@@ -273,9 +273,12 @@ func (c *call) after(err error) error {
 
 // report is how the call ended, as an error.
 func (c *call) report() *Error {
+	c.op.lock()
+	defer c.op.unlock()
+	c.op.show()
 	return &Error{
 		Operation:  c.op,
-		Outcome:    c.op.Outcome(),
+		Outcome:    c.op.history.outcome(),
 		Verdict:    c.verdict,
 		Attempts:   int(c.attempts),
 		Sends:      int(c.sends),
@@ -283,27 +286,3 @@ func (c *call) report() *Error {
 		Err:        c.stop,
 	}
 }
-
-// join puts what is not nil into one error, in one line.
-func join(errs ...error) (err error) {
-	for _, e := range errs {
-		switch {
-		case err == nil:
-			err = e
-		case e != nil:
-			err = fmt.Errorf("%w: %w", err, e)
-		}
-	}
-	return err
-}
-
-func safeMethod(m string) bool {
-	switch m {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		return true
-	}
-	return false
-}
-
-// idempotent methods, RFC 9110 section 9.2.2.
-func idempotent(m string) bool { return safeMethod(m) || m == http.MethodPut || m == http.MethodDelete }

@@ -1,6 +1,7 @@
 package semel
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -25,8 +26,8 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	}
 	op := operationIn(req.Context())
 	if op == nil {
-		op = &Operation{auto: true}
-		req = req.WithContext(op.Context(req.Context()))
+		u := &undertaking{Context: req.Context(), op: Operation{auto: true}}
+		op, req = &u.op, req.WithContext(u)
 	}
 	client := c.HTTP
 	if client == nil {
@@ -39,6 +40,19 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	return Check(resp, nil)
 }
 
+// An undertaking is the operation of a Do that was given none, in one allocation with the context that carries it.
+type undertaking struct {
+	context.Context
+	op Operation
+}
+
+func (u *undertaking) Value(key any) any {
+	if key == (operationKey{}) {
+		return &u.op
+	}
+	return u.Context.Value(key)
+}
+
 // explain makes an *Error of what http.Client returned. With a Timeout it rebuilds errors as text, so the operation knows
 // better how it ended than they do. Without any attempt on record nobody knows who sent what.
 func (op *Operation) explain(err error) *Error {
@@ -48,6 +62,7 @@ func (op *Operation) explain(err error) *Error {
 	}
 	op.mu.Lock()
 	defer op.mu.Unlock()
+	op.show()
 	if op.failed != nil {
 		known := *op.failed
 		known.Outcome, known.Err = op.history.outcome(), join(err, known.Err)
@@ -85,11 +100,11 @@ func Check(resp *http.Response, err error) (*http.Response, error) {
 		whole(resp)
 		return nil, &Error{Operation: new(Operation), Response: resp, Err: errors.New("the response carries no report of a semel.Transport")}
 	}
-	e := c.report()
-	if c.stop == nil && e.Outcome != Unknown && answers(c.verdict) {
+	if c.stop == nil && answers(c.verdict) && c.op.Outcome() != Unknown {
 		return resp, nil
 	}
 	whole(resp)
+	e := c.report()
 	e.Response, e.Err = resp, join(c.stop, fmt.Errorf("the server answered %d", resp.StatusCode))
 	return nil, e
 }

@@ -122,3 +122,16 @@ func refusal(op *Operation, v Verdict, why error) *Error {
 func (op *Operation) refuse(v Verdict, why error) *Error {
 	return &Error{Operation: op, Outcome: op.history.outcome(), Verdict: v, Err: why}
 }
+
+// join puts what is not nil into one error, in one line.
+func join(errs ...error) (err error) {
+	for _, e := range errs {
+		switch {
+		case err == nil:
+			err = e
+		case e != nil:
+			err = fmt.Errorf("%w: %w", err, e)
+		}
+	}
+	return err
+}

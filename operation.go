@@ -22,7 +22,10 @@ type Operation struct {
 	history history
 	failed  *Error // how the last call ended, if without a reply
 	auto    bool   // made by Client.Do: takes whatever request comes first
-	private bool   // within a RoundTrip that has not returned: nobody else can see it
+	taken   bool   // by that request
+
+	first   *http.Request // that took it, until show
+	private bool          // within a RoundTrip that has not returned: nobody else can see it
 }
 
 // lock and unlock guard the operation as long as anybody else can see it.
@@ -35,6 +38,14 @@ func (op *Operation) lock() {
 func (op *Operation) unlock() {
 	if !op.private {
 		op.mu.Unlock()
+	}
+}
+
+// show binds an operation that Client.Do made to the request that took it, before anybody sees the operation. Most are never
+// seen.
+func (op *Operation) show() {
+	if op.first != nil {
+		op.bound, op.first = &binding{method: methodOf(op.first), url: shortURL(op.first.URL)}, nil
 	}
 }
 
