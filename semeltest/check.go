@@ -1,0 +1,62 @@
+package semeltest
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+)
+
+// A Violation is a rule that the subject of a Test… or Check… function has broken.
+type Violation struct {
+	Case   string // its name, as in the name of the subtest
+	Rule   string // as one sentence
+	Fault  string // what was done to the subject; empty if nothing
+	Found  string // what was seen instead
+	Report string // the sequence diagram of what happened at both ends; empty if there is none
+}
+
+func (v *Violation) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n  rule:  %s\n", v.Case, v.Rule)
+	if v.Fault != "" {
+		fmt.Fprintf(&b, "  fault: %s\n", v.Fault)
+	}
+	fmt.Fprintf(&b, "  found: %s", strings.ReplaceAll(v.Found, "\n", "\n         "))
+	if v.Report != "" {
+		b.WriteString("\n\n" + v.Report)
+	}
+	return b.String()
+}
+
+// A check collects what is wrong in one case. It may be used by the case's own goroutine alone.
+type check struct {
+	ctx   context.Context
+	found []string
+}
+
+func (c *check) errorf(format string, args ...any) {
+	c.found = append(c.found, fmt.Sprintf(format, args...))
+}
+
+// stopped ends a case whose rest would make no sense. It is recovered in examine.
+type stopped struct{}
+
+func (c *check) fatalf(format string, args ...any) {
+	c.errorf(format, args...)
+	panic(stopped{})
+}
+
+// examine runs a case and returns what it found. A panic of the subject is a finding.
+func examine(ctx context.Context, run func(*check)) []string {
+	c := &check{ctx: ctx}
+	func() {
+		defer func() {
+			if v := recover(); v != nil && v != (stopped{}) {
+				c.errorf("panic: %v\n%s", v, debug.Stack())
+			}
+		}()
+		run(c)
+	}()
+	return c.found
+}
