@@ -38,18 +38,14 @@ var (
 	errClosed   = errors.New("semel: the body is closed")
 )
 
-func (t *Transport) newBody(req *http.Request) *body {
-	if !hasBody(req) {
-		return nil
-	}
-	b := &body{get: req.GetBody, length: req.ContentLength, rc: req.Body}
+func (b *body) begin(t *Transport, req *http.Request) {
+	b.get, b.length, b.rc = req.GetBody, req.ContentLength, req.Body
 	if b.get == nil {
 		b.turn = make(chan struct{}, 1)
 		if b.limit = or(t.MaxBody, 1<<20); b.limit < 0 {
 			b.limit = 0
 		}
 	}
-	return b
 }
 
 // open returns the attempt's reader; the base closes it.

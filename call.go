@@ -33,23 +33,33 @@ type call struct {
 	first try // the first attempt, in the same allocation
 }
 
-// An effect is a call whose method has an effect, in one allocation with what watches its first attempt.
+// An effect is a call whose method has an effect, in one allocation with its body and what watches its first attempt.
 type effect struct {
 	call
 	flight flight
+	body   body
 }
 
 func (t *Transport) newCall(req *http.Request) *call {
-	var c *call
-	if safe := safeMethod(methodOf(req)); safe {
+	var (
+		c *call
+		b *body
+	)
+	if safeMethod(methodOf(req)) {
 		c = &call{safe: true}
 	} else {
 		e := new(effect)
-		c = &e.call
+		c, b = &e.call, &e.body
 		c.first.flight = &e.flight
 	}
 	c.t, c.req = t, req
 	c.own.private = true
+	if hasBody(req) {
+		if c.body = b; b == nil {
+			c.body = new(body)
+		}
+		c.body.begin(t, req)
+	}
 	return c
 }
 
@@ -181,7 +191,6 @@ func leading(req *http.Request) *call {
 
 // run makes attempts until one is the last.
 func (c *call) run() (*http.Response, error) {
-	c.body = c.t.newBody(c.req)
 	for {
 		y, err := c.prepare()
 		if err != nil {

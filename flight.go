@@ -19,10 +19,11 @@ type flight struct {
 	ended    atomic.Bool             // the attempt is over: its timer means nothing
 	timedOut atomic.Bool
 
-	trace httptrace.ClientTrace
-	limit int32        // sends that are allowed
-	conns atomic.Int32 // connections that the request was given, one for each send
-	asked atomic.Bool  // whoever sends it looks at the trace
+	outer  context.Context // of the caller, with whatever hooks it has
+	frozen net.Conn        // a connection not to wait for again
+	limit  int32           // sends that are allowed
+	conns  atomic.Int32    // connections that the request was given, one for each send
+	trace  atomic.Pointer[httptrace.ClientTrace]
 
 	mu     sync.Mutex
 	reused net.Conn // of the last send, if it had been used before
@@ -32,6 +33,7 @@ type flight struct {
 	// In the same allocation: the value of the key's header, and the reply as it is handed over.
 	header [1]string
 	passed passed
+	memory memoryBody
 }
 
 var (
@@ -55,32 +57,45 @@ type keyProbe struct {
 
 func (p *keyProbe) Value(key any) any { p.key = key; return nil }
 
-// watch sets the hooks, besides whatever hooks the caller has. Frozen is a connection not to wait for again.
-func (f *flight) watch(ctx context.Context, frozen net.Conn) {
-	outer := httptrace.ContextClientTrace(ctx)
+// hooks are made when whoever sends the request first asks for them.
+func (f *flight) hooks() *httptrace.ClientTrace {
+	if f.trace.Load() == nil {
+		f.trace.CompareAndSwap(nil, f.newTrace())
+	}
+	return f.trace.Load()
+}
+
+// asked reports whether whoever sends the request looks at its trace.
+func (f *flight) asked() bool { return f.trace.Load() != nil }
+
+// newTrace makes the hooks, besides those of the caller.
+func (f *flight) newTrace() *httptrace.ClientTrace {
+	var trace httptrace.ClientTrace
+	outer := httptrace.ContextClientTrace(f.outer)
 	if outer == nil {
-		f.trace.GotConn = f.gotConn
+		trace.GotConn = f.gotConn
 	} else {
-		f.trace = *outer
-		f.trace.GotConn = func(info httptrace.GotConnInfo) {
+		trace = *outer
+		trace.GotConn = func(info httptrace.GotConnInfo) {
 			f.gotConn(info)
 			if outer.GotConn != nil {
 				outer.GotConn(info)
 			}
 		}
 	}
-	if frozen == nil {
-		return
+	if f.frozen == nil {
+		return &trace
 	}
 	// HTTP/2 gives a request that asks for a connection of its own the old one once more, and only then leaves it.
-	f.trace.WroteHeaders = func() {
+	trace.WroteHeaders = func() {
 		if outer != nil && outer.WroteHeaders != nil {
 			outer.WroteHeaders()
 		}
-		if f.reusedConn() == frozen {
+		if f.reusedConn() == f.frozen {
 			f.cancel(errFrozen)
 		}
 	}
+	return &trace
 }
 
 // gotConn runs before each send.

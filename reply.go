@@ -90,7 +90,9 @@ func (y *try) readKnown(length int64) {
 		var m int
 		m, err = y.resp.Body.Read(buf[n:])
 		n += m
-		y.flight.progress()
+		if n < len(buf)-1 {
+			y.flight.progress()
+		}
 	}
 	switch {
 	case int64(n) > length:
@@ -102,9 +104,19 @@ func (y *try) readKnown(length int64) {
 		y.lose(err)
 	default:
 		y.resp.Body.Close()
-		y.resp.Body = memory(buf[:n])
-		y.flight.land()
+		y.keep(buf[:n])
 	}
+}
+
+// keep gives the reply a body that has been read.
+func (y *try) keep(b []byte) {
+	if y.flight == nil {
+		y.resp.Body = memory(b)
+		return
+	}
+	y.flight.memory.Reset(b)
+	y.resp.Body = &y.flight.memory
+	y.flight.land()
 }
 
 // readOpen reads a reply of unknown length while data keeps coming, up to limit and for a short time. What has not ended by
@@ -126,8 +138,7 @@ func (y *try) readOpen(limit int64, patience time.Duration) {
 		y.lose(io.ErrUnexpectedEOF)
 	default:
 		y.resp.Body.Close()
-		y.resp.Body = memory(buf)
-		y.flight.land()
+		y.keep(buf)
 	}
 }
 

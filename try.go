@@ -39,8 +39,7 @@ func (y *try) Value(key any) any {
 		return nil
 	case traceKey:
 		if f := y.flight; f != nil {
-			f.asked.Store(true)
-			return &f.trace
+			return f.hooks()
 		}
 	}
 	return y.Context.Value(key)
@@ -93,7 +92,7 @@ func (c *call) watch(y *try) {
 	if timeout > 0 || c.body == nil || !c.keyed {
 		y.Context, f.cancel = context.WithCancelCause(y.Context)
 	}
-	f.watch(y.Context, c.repeats.frozenConn())
+	f.outer, f.frozen = y.Context, c.repeats.frozenConn()
 }
 
 // address gives the attempt's request its headers and body.
@@ -215,5 +214,5 @@ func (y *try) sent() int {
 // silent reports whether the request provably got no connection.
 func (y *try) silent() bool {
 	f := y.flight
-	return f != nil && f.conns.Load() == 0 && f.asked.Load() && y.call.t.standard()
+	return f != nil && f.conns.Load() == 0 && f.asked() && y.call.t.standard()
 }
