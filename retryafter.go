@@ -51,19 +51,20 @@ func digits(s string, unit time.Duration) (time.Duration, bool) {
 	if s == "" {
 		return 0, false
 	}
-	var n time.Duration
+	most := int64(Forever / unit)
+	var n int64
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
 			return 0, false
 		}
-		if d := time.Duration(s[i] - '0'); n > (Forever-d)/10 {
-			n = Forever
+		if d := int64(s[i] - '0'); n > (most-d)/10 {
+			n = most + 1 // and no longer grows
 		} else {
 			n = n*10 + d
 		}
 	}
-	if n > Forever/unit {
+	if n > most {
 		return Forever, true
 	}
-	return n * unit, true
+	return time.Duration(n) * unit, true
 }
