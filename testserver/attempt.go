@@ -36,12 +36,12 @@ func (a *attempt) serve() {
 
 // begin claims the key, and works under it or tells why not.
 func (a *attempt) begin(recover bool) {
-	rec, since, err := a.take()
+	rec, lapses, err := a.take()
 	switch {
 	case err != nil:
 		a.problem(unavailable(err))
 	case rec.HeldBy(a.claim.Owner):
-		a.work(rec.Hold(), since)
+		a.work(rec.Hold(), lapses)
 	case rec.State == Unknown && rec.Fingerprint == a.claim.Fingerprint && recover && a.recover(rec):
 		a.begin(false)
 	default:

@@ -55,6 +55,7 @@ type Guard struct {
 	active   int               // attempts and settlements under way
 	idle     chan struct{}     // closed when active falls to 0; nil if nobody waits
 	waiters  map[ID]int
+	orphans  []Claim
 	attempts map[ID]int // counted for Fault alone
 }
 

@@ -13,13 +13,13 @@ const (
 	retryMost    = time.Second
 )
 
-// start begins work under a claim that was asked for at since. The context is the handler's.
-func (g *Guard) start(parent context.Context, hold Hold, since time.Time) (*run, context.Context, func()) {
+// start begins work under a claim whose lease ends at lapses. The context is the handler's.
+func (g *Guard) start(parent context.Context, hold Hold, lapses time.Time) (*run, context.Context, func()) {
 	r := &run{g: g, hold: hold, kind: g.Effect}
 	ctx, stop := context.WithoutCancel(parent), context.CancelFunc(func() {})
 	if d := g.deadline(); d > 0 {
 		ctx, stop = context.WithTimeout(ctx, d)
-		r.until = since.Add(d + g.lease())
+		r.until = lapses.Add(d)
 	}
 	ctx, r.cancel = context.WithCancelCause(context.WithValue(ctx, runKey{}, r))
 	g.mu.Lock()
@@ -29,7 +29,7 @@ func (g *Guard) start(parent context.Context, hold Hold, since time.Time) (*run,
 	}
 	g.runs[r] = struct{}{}
 	if r.kind != Once {
-		r.lapse = time.AfterFunc(time.Until(since.Add(g.lease())), r.lose)
+		r.lapse = time.AfterFunc(time.Until(lapses), r.lose)
 	}
 	if g.stop == nil {
 		g.stop = make(chan struct{})

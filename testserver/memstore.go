@@ -57,8 +57,7 @@ func (s *MemStore) Claim(ctx context.Context, c Claim) (Record, error) {
 		return Record{}, err
 	}
 	if r == nil {
-		r = s.records[c.ID]
-		return r.view(c.ID, now), nil
+		return s.records[c.ID].view(c.ID, now), nil
 	}
 	r.state, r.owner, r.started = Pending, c.Owner, c.Started
 	r.fence++
@@ -84,7 +83,7 @@ func (s *MemStore) takeable(c Claim, now time.Time) (*record, error) {
 		}
 		s.records[c.ID] = fresh
 		return fresh, nil
-	case r.state != Pending || now.Before(r.lease) || r.fingerprint != c.Fingerprint:
+	case r.state != Pending || now.Before(r.lease) || r.fingerprint != c.Fingerprint || r.owner == c.Owner:
 		return nil, nil
 	case r.started || c.RerunFor > 0 && now.Sub(r.created) > c.RerunFor:
 		r.state = Unknown
@@ -126,6 +125,9 @@ func (s *MemStore) Renew(_ context.Context, lease time.Duration, holds []Hold) (
 		if r == nil {
 			renewals[i] = Lost
 			continue
+		}
+		if end := now.Add(lease); end.Before(r.lease) {
+			r.wake()
 		}
 		r.state, r.lease, r.started = Pending, now.Add(lease), r.started || h.Started
 	}

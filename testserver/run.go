@@ -35,8 +35,8 @@ func runFrom(ctx context.Context) *run {
 }
 
 // work runs the handler under the claim, settles it and answers.
-func (a *attempt) work(hold Hold, since time.Time) {
-	r, ctx, stop := a.g.start(a.r.Context(), hold, since)
+func (a *attempt) work(hold Hold, lapses time.Time) {
+	r, ctx, stop := a.g.start(a.r.Context(), hold, lapses)
 	defer stop()
 	a.run = r
 	rec := newRecorder(a, r)

@@ -35,7 +35,8 @@ type Store interface {
 	// Settle ends the hold. It succeeds while the record is Pending or Unknown under the hold's owner and fence, and
 	// again for the same end under the same hold, so that it can be repeated. ErrLost means that the record belongs to
 	// somebody else, is gone, or has another end. Free removes the record, and is refused with ErrStarted once the
-	// effect has started; a record that is already gone counts as freed.
+	// effect has started; a record that is already gone counts as freed. An end that comes when the retention is over is
+	// kept for another: a key that was unknown for days and is then resolved must not be free for a second run at once.
 	Settle(ctx context.Context, h Hold, s Settlement) error
 
 	// Look returns the record as it stands, without changing it; its State is Free if there is none. A pending record
