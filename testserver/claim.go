@@ -22,7 +22,7 @@ func (a *attempt) take() (rec Record, lapses time.Time, err error) {
 	ctx, cancel := context.WithTimeout(a.r.Context(), wait)
 	defer cancel()
 	for a.mayWait(rec) && a.g.Store.Wait(ctx, a.claim.ID) == nil {
-		if rec, lapses, err = a.ask(); err != nil {
+		if rec, lapses, err = a.ask(); err != nil || !a.mayWait(rec) {
 			break
 		}
 		select { // Wait may return early

@@ -1,0 +1,464 @@
+package testserver_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/semel-go/semel/testserver"
+)
+
+var kinds = map[string]testserver.Effect{"once": testserver.Once, "marked": testserver.Marked, "keyed": testserver.Keyed}
+
+// works is a handler that takes a while and knows when it was told to stop.
+func works(d time.Duration, told *error) func(http.ResponseWriter, *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(d):
+			w.WriteHeader(http.StatusCreated)
+		case <-r.Context().Done():
+			*told = context.Cause(r.Context())
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}
+}
+
+// servers.md B8, B19: the lease bounds the detection of a crash, not how long the work takes.
+func TestALivingOwnerKeepsItsClaim(t *testing.T) {
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told error
+				e := &effect{do: works(45*time.Second, &told)}
+				g := guard(e)
+				g.Effect = kind
+				first := make(chan reply)
+				go func() { first <- do(g, request("k", "")) }()
+				for range 4 {
+					time.Sleep(11 * time.Second)
+					do(g, request("k", "")).is(t, 409, "in_progress")
+				}
+				require.Equal(t, 201, (<-first).status)
+				require.True(t, do(g, request("k", "")).replayed())
+				require.EqualValues(t, 1, e.runs.Load())
+				require.NoError(t, told)
+			})
+		})
+	}
+}
+
+// servers.md B5, B7, B9; faults.md 18, 20, 23: a dead owner's key.
+func TestACrash(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		kind testserver.Effect
+		at   testserver.Point
+		then string // the code after the lease; "": it runs again
+	}{
+		{"before the claim", testserver.Once, testserver.BeforeClaim, ""},
+		{"once, after the claim", testserver.Once, testserver.AfterClaim, "outcome_unknown"},
+		{"once, after the effect", testserver.Once, testserver.AfterEffect, "outcome_unknown"},
+		{"marked, before the mark", testserver.Marked, testserver.AfterClaim, ""},
+		{"marked, after the effect", testserver.Marked, testserver.AfterEffect, "outcome_unknown"},
+		{"keyed, after the claim", testserver.Keyed, testserver.AfterClaim, ""},
+		{"keyed, after the effect", testserver.Keyed, testserver.AfterEffect, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := &effect{do: func(_ http.ResponseWriter, r *http.Request) { start(r) }}
+				g := guard(e)
+				g.Effect, g.Fault = tt.kind, testserver.At(tt.at, 1, testserver.Crash)
+				require.Error(t, do(g, request("k", "")).err)
+				if tt.at != testserver.BeforeClaim {
+					got := do(g, request("k", ""))
+					got.is(t, 409, "in_progress")
+					require.Equal(t, "1", got.header.Get("Retry-After"))
+					time.Sleep(10*time.Second - time.Nanosecond)
+					do(g, request("k", "")).is(t, 409, "in_progress")
+					time.Sleep(time.Nanosecond) // servers.md B6: the lease ends at its end
+				}
+				again := do(g, request("k", ""))
+				require.Equal(t, tt.then, again.code(), again.body)
+				if tt.then == "" {
+					require.Equal(t, 200, again.status)
+				}
+				require.NoError(t, g.Drain(t.Context()))
+			})
+		})
+	}
+}
+
+func TestCrashAfterTheAnswerIsStored(t *testing.T) {
+	for _, p := range []testserver.Point{testserver.AfterSettle, testserver.InReply} {
+		e := new(effect)
+		g := guard(e)
+		g.Fault = testserver.At(p, 1, testserver.Crash)
+		require.Error(t, do(g, request("k", "")).err)
+		require.True(t, do(g, request("k", "")).replayed())
+		require.EqualValues(t, 1, e.runs.Load())
+	}
+}
+
+// servers.md B9, B10, B44: an owner that stalls beyond its lease, in a kind that may be run again.
+func TestATakeoverFencesTheFormerOwner(t *testing.T) {
+	for name, kind := range map[string]testserver.Effect{"marked": testserver.Marked, "keyed": testserver.Keyed} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var fences []int64
+				var told []error
+				e := &effect{do: func(w http.ResponseWriter, r *http.Request) {
+					hold, _ := testserver.HoldFrom(r.Context())
+					fences = append(fences, hold.Fence)
+					if len(fences) == 1 { // the second: it stands between the stalled first and its end
+						_, _ = w.Write([]byte("new"))
+						return
+					}
+					told = append(told, context.Cause(r.Context()))
+					_, _ = w.Write([]byte("old"))
+				}}
+				g := guard(e)
+				g.Effect, g.Fault = kind, testserver.At(testserver.AfterClaim, 1, testserver.Freeze(time.Minute))
+				first := make(chan reply)
+				go func() { first <- do(g, request("k", "")) }()
+				time.Sleep(10 * time.Second)
+				require.Equal(t, "new", do(g, request("k", "")).body)
+				got := <-first
+				require.Equal(t, "new", got.body)
+				require.True(t, got.replayed())
+				require.Equal(t, "new", do(g, request("k", "")).body)
+				require.Equal(t, []int64{2, 1}, fences)
+				require.Equal(t, []error{testserver.ErrLeaseLost}, told)
+			})
+		})
+	}
+}
+
+// In a kind that may not be run again, the lapsed record is unknown, and its owner still completes it.
+func TestALateEndStillCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &effect{do: func(w http.ResponseWriter, r *http.Request) {
+			require.NoError(t, r.Context().Err(), "nobody else may run it, so it goes on")
+			w.WriteHeader(201)
+		}}
+		g := guard(e)
+		g.Fault = testserver.At(testserver.AfterClaim, 1, testserver.Freeze(time.Minute/2))
+		first := make(chan reply)
+		go func() { first <- do(g, request("k", "")) }()
+		time.Sleep(20 * time.Second)
+		do(g, request("k", "")).is(t, 409, "outcome_unknown")
+		got := <-first
+		require.Equal(t, 201, got.status)
+		require.False(t, got.replayed())
+		require.True(t, do(g, request("k", "")).replayed())
+		require.EqualValues(t, 1, e.runs.Load())
+	})
+}
+
+// An owner that comes back in time, before anybody saw its claim lapse or after, holds it again.
+func TestAClaimThatTurnedUnknownIsPendingAgainOnceItsOwnerIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told error
+		e := &effect{do: works(50*time.Second, &told)}
+		store := flaky()
+		g := guard(e)
+		g.Store = store
+		first := make(chan reply)
+		go func() { first <- do(g, request("k", "")) }()
+		time.Sleep(time.Second)
+		store.fail(store.before, "Renew", 1<<30)
+		time.Sleep(20 * time.Second)
+		do(g, request("k", "")).is(t, 409, "outcome_unknown")
+		store.fail(store.before, "Renew", 0)
+		time.Sleep(4 * time.Second)
+		do(g, request("k", "")).is(t, 409, "in_progress")
+		require.Equal(t, 201, (<-first).status)
+		require.EqualValues(t, 1, e.runs.Load())
+	})
+}
+
+// An owner that cannot renew counts its lease from before the last renewal was asked for, by its own clock.
+func TestAnOwnerThatCannotRenewStopsInTime(t *testing.T) {
+	for name, kind := range map[string]testserver.Effect{"marked": testserver.Marked, "keyed": testserver.Keyed} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told error
+				begun := time.Now()
+				e := &effect{do: works(time.Hour, &told)}
+				store := flaky()
+				g := guard(e)
+				g.Store, g.Effect = store, kind
+				store.fail(store.before, "Renew", 1<<30)
+				got := do(g, request("k", ""))
+				require.Equal(t, testserver.ErrLeaseLost, told)
+				require.Less(t, time.Since(begun), 16*time.Second) // the lease, and the last tries to tell the store
+				require.Equal(t, 500, got.status)
+
+				store.fail(store.before, "Renew", 0)
+				e.do = nil
+				require.Equal(t, 201, do(g, request("k", "")).status)
+			})
+		})
+	}
+}
+
+// A store that never answers a renewal must not keep an owner believing in its lease.
+func TestARenewalThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told error
+		begun := time.Now()
+		e := &effect{do: works(time.Hour, &told)}
+		g := guard(e)
+		g.Store, g.Effect = hangingRenew{g.Store}, testserver.Marked
+		require.Equal(t, 500, do(g, request("k", "")).status)
+		require.Equal(t, testserver.ErrLeaseLost, told)
+		require.Equal(t, 10*time.Second, time.Since(begun))
+		time.Sleep(10 * time.Second)
+	})
+}
+
+type hangingRenew struct{ testserver.Store }
+
+func (hangingRenew) Renew(ctx context.Context, _ time.Duration, _ []testserver.Hold) ([]testserver.Renewal, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// servers.md B13; faults.md 21: the handler goes on when its client is gone, under a deadline of its own.
+func TestTheHandlerDoesNotEndWithItsClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told error
+		e := &effect{do: works(30*time.Second, &told)}
+		g := guard(e)
+		ctx, gone := context.WithTimeout(t.Context(), time.Second)
+		defer gone()
+		require.Equal(t, 201, do(g, request("k", "").WithContext(ctx)).status)
+		require.NoError(t, told)
+		require.True(t, do(g, request("k", "")).replayed())
+		require.EqualValues(t, 1, e.runs.Load())
+	})
+}
+
+func TestTheDeadlineOfTheRoute(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		deadline time.Duration
+		work     time.Duration
+		cause    error
+	}{
+		{"a minute by default", 0, 61 * time.Second, context.DeadlineExceeded},
+		{"within the minute", 0, 59 * time.Second, nil},
+		{"its own", 2 * time.Hour, 90 * time.Minute, nil},
+		{"none", -1, 24 * time.Hour, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told error
+				g := guard(&effect{do: works(tt.work, &told)})
+				g.Deadline = tt.deadline
+				do(g, request("k", ""))
+				require.Equal(t, tt.cause, told)
+			})
+		})
+	}
+}
+
+// A handler that never returns holds its key for its deadline and a lease, not for ever.
+func TestAHandlerThatNeverReturns(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		kind testserver.Effect
+		then string
+	}{
+		{"once", testserver.Once, "outcome_unknown"},
+		{"marked, and not begun", testserver.Marked, ""},
+		{"keyed", testserver.Keyed, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				release := make(chan struct{})
+				e := &effect{do: func(http.ResponseWriter, *http.Request) { <-release }}
+				g := guard(e)
+				g.Effect = tt.kind
+				first := make(chan reply)
+				go func() { first <- do(g, request("k", "")) }()
+				time.Sleep(time.Minute)
+				do(g, request("k", "")).is(t, 409, "in_progress")
+				time.Sleep(21 * time.Second)
+				e.do = nil
+				again := do(g, request("k", ""))
+				require.Equal(t, tt.then, again.code())
+				close(release)
+				late := <-first
+				if tt.then == "" {
+					require.Equal(t, 201, again.status)
+					require.True(t, late.replayed())
+				} else {
+					require.Equal(t, 200, late.status)
+					require.True(t, do(g, request("k", "")).replayed(), "the late end still counts")
+				}
+			})
+		})
+	}
+}
+
+// servers.md B15: a store that fails at the end. The answer is sent, and settled once the store is back.
+func TestASettleThatFails(t *testing.T) {
+	for name, kind := range kinds {
+		for when, lost := range map[string]bool{"before": false, "after": true} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := new(effect)
+					store := flaky()
+					failures := store.before
+					if lost {
+						failures = store.after
+					}
+					g := guard(e)
+					g.Store, g.Effect = store, kind
+
+					store.fail(failures, "Settle", 1)
+					require.Equal(t, 201, do(g, request("once", "")).status)
+					require.True(t, do(g, request("once", "")).replayed())
+
+					store.fail(failures, "Settle", 1<<30)
+					begun := time.Now()
+					require.Equal(t, 201, do(g, request("long", "")).status)
+					require.LessOrEqual(t, time.Since(begun), 5*time.Second)
+					for range 5 {
+						time.Sleep(11 * time.Second)
+						if got := do(g, request("long", "")); lost {
+							require.True(t, got.replayed())
+						} else {
+							got.is(t, 409, "in_progress") // never freed, and its lease is kept up
+						}
+					}
+					drained := make(chan error)
+					go func() { drained <- g.Drain(t.Context()) }()
+					store.fail(failures, "Settle", 0)
+					require.NoError(t, <-drained)
+					require.True(t, do(g, request("long", "")).replayed())
+					require.EqualValues(t, 2, e.runs.Load())
+				})
+			})
+		}
+	}
+}
+
+func TestAStoreThatIsGoneForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := new(effect)
+		store := flaky()
+		g := guard(e)
+		g.Store = store
+		store.fail(store.before, "Settle", 1<<30)
+		require.Equal(t, 201, do(g, request("k", "")).status)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, g.Drain(ctx), context.DeadlineExceeded)
+		require.NoError(t, g.Drain(t.Context())) // it gives up at last
+		time.Sleep(11 * time.Second)
+		do(g, request("k", "")).is(t, 409, "outcome_unknown") // which is true, and not free
+		require.EqualValues(t, 1, e.runs.Load())
+	})
+}
+
+// servers.md B47; faults.md 27: without the store nothing runs.
+func TestAStoreThatIsDown(t *testing.T) {
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := new(effect)
+				store := flaky()
+				g := guard(e)
+				g.Store, g.Effect = store, kind
+				store.fail(store.before, "Claim", 1<<30)
+				got := do(g, request("k", ""))
+				got.is(t, 503, "store_unavailable")
+				require.Equal(t, "1", got.header.Get("Retry-After"))
+				require.Zero(t, e.runs.Load())
+				store.fail(store.before, "Claim", 1)
+				require.Equal(t, 201, do(g, request("k", "")).status)
+			})
+		})
+	}
+}
+
+// servers.md B35: the claim was made, its answer was lost.
+func TestAClaimWhoseAnswerIsLost(t *testing.T) {
+	for name, kind := range kinds {
+		for _, later := range []time.Duration{0, time.Second, time.Hour} {
+			t.Run(name+", "+later.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := new(effect)
+					store := flaky()
+					g := guard(e)
+					g.Store, g.Effect = store, kind
+					if later == 0 {
+						store.fail(store.after, "Claim", 1)
+						require.Equal(t, 201, do(g, request("k", "")).status, "asking again finds the own claim")
+						return
+					}
+					store.fail(store.after, "Claim", 1<<30)
+					do(g, request("k", "")).is(t, 503, "store_unavailable")
+					do(g, request("k", "")).is(t, 503, "store_unavailable")
+					store.fail(store.after, "Claim", 0)
+					time.Sleep(later)
+					_, err := store.Claim(t.Context(), testserver.Claim{ID: id("k"), Owner: testserver.NewOwner(), Lease: 1, Retention: time.Hour, Started: true})
+					require.NoError(t, err) // somebody with another request looks in
+					do(g, request("k", "other")).is(t, 422, "key_reused")
+
+					require.Equal(t, 201, do(g, request("k", "")).status, "nothing was run under it")
+					require.True(t, do(g, request("k", "")).replayed())
+					require.EqualValues(t, 1, e.runs.Load())
+				})
+			})
+		}
+	}
+}
+
+// The same, after another process saw the claim lapse and called it unknown.
+func TestAClaimWhoseAnswerIsLostIsNotUnknownToItsOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := new(effect)
+		store := flaky()
+		g, other := guard(e), guard(e)
+		g.Store, other.Store = store, store
+		store.fail(store.after, "Claim", 1<<30)
+		do(g, request("k", "")).is(t, 503, "store_unavailable")
+		store.fail(store.after, "Claim", 0)
+		time.Sleep(11 * time.Second)
+		do(other, request("k", "")).is(t, 409, "outcome_unknown")
+		store.fail(store.before, "Renew", 1)
+		do(g, request("k", "")).is(t, 503, "store_unavailable")
+
+		all := make(chan reply, 10)
+		for range 10 {
+			go func() { all <- do(g, request("k", "")) }()
+		}
+		for range 10 {
+			if got := <-all; got.status != 201 {
+				require.Contains(t, []string{"in_progress", "outcome_unknown"}, got.code())
+			}
+		}
+		require.True(t, do(other, request("k", "")).replayed())
+		require.EqualValues(t, 1, e.runs.Load())
+	})
+}
+
+func TestTheHeartbeatEndsWithTheLastClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := flaky()
+		g := guard(new(effect))
+		g.Store = store
+		for range 3 {
+			require.Equal(t, 201, do(g, request("k", "")).status)
+			synctest.Wait() // and no goroutine is left when the bubble ends
+		}
+		time.Sleep(time.Hour)
+		require.Zero(t, store.calls["Renew"])
+	})
+}
