@@ -91,7 +91,7 @@ func read(resp *http.Response, err error) reply {
 	return reply{resp.StatusCode, resp.Header, string(b), err}
 }
 
-// An effect is a handler that counts how often it ran.
+// An effect is a handler that counts how often it ran. do must not change while it is in use.
 type effect struct {
 	runs atomic.Int64
 	do   func(w http.ResponseWriter, r *http.Request)
