@@ -3,16 +3,12 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/semel-go/semel/testserver"
 )
-
-// tries bounds how often a call is repeated that the database, or another claim in between, asks to repeat.
-const tries = 6
 
 // Claim is one round trip, two if it takes over or overwrites. When its answer is lost it asks again, and when it has to
 // give up it frees in the background what it may have claimed: nobody holds a key by a Claim that failed. Until that is
@@ -23,20 +19,20 @@ func (s *Store) Claim(ctx context.Context, c testserver.Claim) (testserver.Recor
 	if err := s.dropped.wait(ctx, c.Owner); err != nil {
 		return testserver.Record{}, s.fail("claim", c.ID, err)
 	}
+	var r row
 	held := false
-	for try := 1; ; try++ {
-		r, err := s.claim(ctx, c)
-		if err == nil {
-			return r.Record, nil
-		}
+	err := retry(ctx, maybeDone, func() (err error) {
+		r, err = s.claim(ctx, c)
 		held = held || maybeDone(err)
-		if !maybeDone(err) || try == tries || pause(ctx, try, 5*time.Millisecond) != nil {
-			if held {
-				s.drop(c)
-			}
-			return testserver.Record{}, s.fail("claim", c.ID, err)
-		}
+		return err
+	})
+	if err == nil {
+		return r.Record, nil
 	}
+	if held {
+		s.drop(c)
+	}
+	return testserver.Record{}, s.fail("claim", c.ID, err)
 }
 
 func (s *Store) claim(ctx context.Context, c testserver.Claim) (row, error) {
@@ -133,16 +129,4 @@ func (s *Store) next(r row, c testserver.Claim) step {
 		return step{sql: q.lapse, skips: true, args: seen}
 	}
 	return step{sql: q.takeover, holds: true, skips: true, args: append(seen, c.Owner[:], c.Started, micros(c.Lease))}
-}
-
-// pause waits a random time that grows with the tries.
-func pause(ctx context.Context, try int, unit time.Duration) error {
-	t := time.NewTimer(rand.N(unit << min(try, 6)))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }

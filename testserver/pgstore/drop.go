@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -15,14 +16,44 @@ import (
 // claim by a new owner is what to ask for.
 var ErrOwner = errors.New("pgstore: an earlier claim by this owner is being freed")
 
-// dropped are owners whose claims failed and are being freed.
+// dropped are owners whose claims failed. Their channel is closed once freeing them has ended; they stay if a delete may
+// still be on its way.
 type dropped struct {
 	mu     sync.Mutex // guards owners
 	owners map[testserver.Owner]chan struct{}
 }
 
-// maxDropped bounds the owners that are remembered because their end is unknown.
+// maxDropped bounds the owners that stay.
 const maxDropped = 4096
+
+func (d *dropped) add(o testserver.Owner) (freed chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.owners) >= maxDropped {
+		maps.DeleteFunc(d.owners, func(_ testserver.Owner, freed chan struct{}) bool { return ended(freed) })
+	}
+	if d.owners == nil {
+		d.owners = map[testserver.Owner]chan struct{}{}
+	}
+	freed = make(chan struct{})
+	d.owners[o] = freed
+	return freed
+}
+
+func (d *dropped) remove(o testserver.Owner) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.owners, o)
+}
+
+func ended(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
 
 // wait returns when no free of the owner's claim is under way that could hit a new one.
 func (d *dropped) wait(ctx context.Context, o testserver.Owner) error {
@@ -47,21 +78,12 @@ func (d *dropped) wait(ctx context.Context, o testserver.Owner) error {
 
 // drop frees in the background what a failed claim may have left, so that it does not block the key for a lease.
 func (s *Store) drop(c testserver.Claim) {
-	freed := make(chan struct{})
-	s.dropped.mu.Lock()
-	if s.dropped.owners == nil || len(s.dropped.owners) >= maxDropped {
-		s.dropped.owners = map[testserver.Owner]chan struct{}{}
-	}
-	s.dropped.owners[c.Owner] = freed
-	s.dropped.mu.Unlock()
+	freed := s.dropped.add(c.Owner)
 	run := func(life context.Context) {
 		defer close(freed)
-		if !s.dropUntil(life, c) {
-			return
+		if s.dropUntil(life, c) {
+			s.dropped.remove(c.Owner)
 		}
-		s.dropped.mu.Lock()
-		delete(s.dropped.owners, c.Owner)
-		s.dropped.mu.Unlock()
 		s.wake(c.ID)
 	}
 	if !s.life.start(run) {

@@ -64,7 +64,7 @@ func (s *Store) advice(err error) string {
 	switch c := code(err); {
 	case c == "42P01", c == "3F000":
 		return "there is no table " + table + ", run CreateSchema or schema.sql"
-	case c == "42703", c == "42P10", c == "42804", c == "42883", c == "23502", c == "42846", c == "22003":
+	case c == "42703", c == "42P10", c == "42804", c == "42883", c == "23502", c == "42846", c == "22003", c == "22021":
 		return "the table " + table + " has another shape than schema.sql gives it"
 	case c == "25006":
 		return "the database is read-only, so connect to the primary (target_session_attrs=read-write)"

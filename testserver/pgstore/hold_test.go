@@ -11,8 +11,9 @@ import (
 	"github.com/semel-go/semel/testserver"
 )
 
-func TestRenew(t *testing.T) {
-	s := fresh(t)
+func TestRenew(t *testing.T) { inAllModes(t, testRenew) }
+
+func testRenew(t *testing.T, s *Store) {
 	renew := func(holds ...testserver.Hold) []testserver.Renewal {
 		t.Helper()
 		r, err := s.Renew(t.Context(), time.Minute, holds)
@@ -81,8 +82,9 @@ func TestRenew(t *testing.T) {
 	t.Run("of nothing is nothing", func(t *testing.T) { require.Empty(t, renew()) })
 }
 
-func TestSettle(t *testing.T) {
-	s := fresh(t)
+func TestSettle(t *testing.T) { inAllModes(t, testSettle) }
+
+func testSettle(t *testing.T, s *Store) {
 	tombstone := testserver.Settlement{State: testserver.Tombstone, Answer: &testserver.Answer{Status: 201, Header: answer().Header}}
 	unknown := testserver.Settlement{State: testserver.Unknown}
 	free := testserver.Settlement{}
@@ -173,8 +175,9 @@ func TestLook(t *testing.T) {
 	require.Equal(t, testserver.Free, look("lapsed").State, "it has expired")
 }
 
-func TestLeaseBoundaries(t *testing.T) { // B6
-	s := fresh(t)
+func TestLeaseBoundaries(t *testing.T) { inAllModes(t, testLeaseBoundaries) } // B6
+
+func testLeaseBoundaries(t *testing.T, s *Store) {
 	for _, lease := range []time.Duration{-time.Hour, 0, 1, 999, time.Microsecond} {
 		c := claimOf(lease.String())
 		c.Lease = lease

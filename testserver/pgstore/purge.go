@@ -69,14 +69,3 @@ func (s *Store) KeepPurging(ctx context.Context, every time.Duration) error {
 		}
 	}
 }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
-}

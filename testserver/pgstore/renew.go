@@ -14,15 +14,15 @@ func (s *Store) Renew(ctx context.Context, lease time.Duration, holds []testserv
 	}
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
-	for try := 1; ; try++ {
-		renewals, err := s.renew(ctx, lease, holds)
-		if !again(err) || try == tries || pause(ctx, try, 2*time.Millisecond) != nil {
-			if err != nil {
-				err = s.fail("renew the lease of", holds[0].ID, err)
-			}
-			return renewals, err
-		}
+	var renewals []testserver.Renewal
+	err := retry(ctx, repeatable, func() (err error) {
+		renewals, err = s.renew(ctx, lease, holds)
+		return err
+	})
+	if err != nil {
+		return nil, s.fail("renew the lease of", holds[0].ID, err)
 	}
+	return renewals, nil
 }
 
 func (s *Store) renew(ctx context.Context, lease time.Duration, holds []testserver.Hold) ([]testserver.Renewal, error) {

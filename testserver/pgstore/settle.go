@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/semel-go/semel/testserver"
 )
@@ -14,17 +13,11 @@ import (
 func (s *Store) Settle(ctx context.Context, h testserver.Hold, end testserver.Settlement) error {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
-	for try := 1; ; try++ {
-		err := s.settle(ctx, h, end)
-		if err == nil {
-			s.wake(h.ID)
-			return nil
-		}
-		// Safe to repeat, whatever became of it.
-		if !again(err) && !maybeDone(err) || try == tries || pause(ctx, try, 5*time.Millisecond) != nil {
-			return s.fail("settle", h.ID, err)
-		}
+	if err := retry(ctx, repeatable, func() error { return s.settle(ctx, h, end) }); err != nil {
+		return s.fail("settle", h.ID, err)
 	}
+	s.wake(h.ID)
+	return nil
 }
 
 func (s *Store) settle(ctx context.Context, h testserver.Hold, end testserver.Settlement) error {
@@ -80,7 +73,11 @@ func same(stored *testserver.Answer, end testserver.Settlement) bool {
 func (s *Store) Look(ctx context.Context, id testserver.ID) (testserver.Record, error) {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
-	r, err := s.look(ctx, id)
+	var r row
+	err := retry(ctx, repeatable, func() (err error) {
+		r, err = s.look(ctx, id)
+		return err
+	})
 	if err != nil {
 		return testserver.Record{}, s.fail("look at", id, err)
 	}

@@ -80,8 +80,9 @@ func age(t testing.TB, s *Store, id testserver.ID, by time.Duration) {
 	require.EqualValues(t, 1, tag.RowsAffected())
 }
 
-func TestClaim(t *testing.T) {
-	s := fresh(t)
+func TestClaim(t *testing.T) { inAllModes(t, testClaim) }
+
+func testClaim(t *testing.T, s *Store) {
 	other := func(c testserver.Claim) testserver.Claim { c.Owner = testserver.NewOwner(); return c }
 
 	t.Run("takes a key without a record", func(t *testing.T) {
@@ -231,8 +232,9 @@ func TestOneOfManyClaimsWins(t *testing.T) { // B1, B2
 	}
 }
 
-func TestTransact(t *testing.T) {
-	s := fresh(t)
+func TestTransact(t *testing.T) { inAllModes(t, testTransact) }
+
+func testTransact(t *testing.T, s *Store) {
 	_, err := s.DB.Exec(t.Context(), `CREATE TABLE effects (key text)`)
 	require.NoError(t, err)
 	effects := func(key string) (n int) {

@@ -40,17 +40,15 @@ func (s *Store) Transact(ctx context.Context, c testserver.Claim, wait time.Dura
 	}
 	var known bool
 	defer func() { s.flights.land(at(c.ID), f, r, known) }()
-	for try := 1; ; try++ {
+	err = retry(ctx, func(err error) bool { return errors.As(err, new(errAgain)) }, func() (err error) {
 		r, err = s.transact(ctx, c, wait-time.Since(began), work)
-		if err == nil {
-			known = r.State == testserver.Completed
-			return r, nil
-		}
-		var rerun errAgain
-		if !errors.As(err, &rerun) || try == tries || pause(ctx, try, 2*time.Millisecond) != nil {
-			return testserver.Record{}, s.fail("transact", c.ID, err)
-		}
+		return err
+	})
+	if err != nil {
+		return testserver.Record{}, s.fail("transact", c.ID, err)
 	}
+	known = r.State == testserver.Completed
+	return r, nil
 }
 
 // transact is one transaction.
@@ -90,7 +88,7 @@ func (s *Store) open(ctx context.Context, c testserver.Claim, wait time.Duration
 	switch {
 	case code(err) == lockNotAvailable:
 		err = fmt.Errorf("%w: another transaction holds it", testserver.ErrBusy)
-	case again(err):
+	case again(err), maybeDone(err): // the work has not begun
 		err = errAgain{err}
 	}
 	return nil, r, nil, err

@@ -35,6 +35,13 @@ func effects(t testing.TB, adjust ...func(*Store, *pgxpoolConfig)) (s *Store, ef
 	return s, effect, count
 }
 
+// answering is work with one effect.
+func answering(effect func(context.Context, string) error, key string) work {
+	return func(ctx context.Context) (*testserver.Answer, error) {
+		return answer(), effect(ctx, key)
+	}
+}
+
 func raise(ctx context.Context, state string) error {
 	_, err := Tx(ctx).Exec(ctx, `DO $$ BEGIN RAISE EXCEPTION 'asked for' USING ERRCODE = '`+state+`'; END $$`)
 	return err
@@ -279,9 +286,7 @@ func TestTransactWaitsForTheKey(t *testing.T) {
 			return done
 		}
 		again := func(key string, wait time.Duration) (testserver.Record, error) {
-			return other.Transact(t.Context(), claimOf(key), wait, func(ctx context.Context) (*testserver.Answer, error) {
-				return answer(), effect(ctx, key)
-			})
+			return other.Transact(t.Context(), claimOf(key), wait, answering(effect, key))
 		}
 		t.Run("busy at once without a wait "+place, func(t *testing.T) {
 			end := make(chan error)
@@ -357,7 +362,7 @@ func TestTransactOfAKeyWithARecord(t *testing.T) {
 	transact := func(key string) testserver.Record {
 		t.Helper()
 		c := claimOf(key)
-		r, err := s.Transact(t.Context(), c, 0, func(ctx context.Context) (*testserver.Answer, error) { return answer(), effect(ctx, key) })
+		r, err := s.Transact(t.Context(), c, 0, answering(effect, key))
 		require.NoError(t, err)
 		return r
 	}
