@@ -200,8 +200,12 @@ var raceRules = []storeRule{
 			next.Lease = long
 			var settled, taken bool
 			var wg sync.WaitGroup
-			wg.Go(func() { settled = c.Settle(c.ctx, old, completed(sampleAnswer())) == nil })
 			wg.Go(func() {
+				time.Sleep(turn(i))
+				settled = c.Settle(c.ctx, old, completed(sampleAnswer())) == nil
+			})
+			wg.Go(func() {
+				time.Sleep(turn(i + 1))
 				r, err := c.Claim(c.ctx, next)
 				taken = err == nil && r.HeldBy(next.Owner)
 			})
@@ -222,6 +226,7 @@ var raceRules = []storeRule{
 			for range 3 {
 				wg.Go(func() { _, _ = c.Purge(c.ctx, 100) })
 			}
+			time.Sleep(turn(i))
 			r := c.ask(next)
 			wg.Wait()
 			if !r.HeldBy(next.Owner) {
@@ -231,6 +236,9 @@ var raceRules = []storeRule{
 		}
 	}},
 }
+
+// turn lets now the one and now the other go first.
+func turn(i int) time.Duration { return time.Duration(i%2) * 100 * time.Microsecond }
 
 // rush calls f from many goroutines at once and counts how often it returns true.
 func (c *storeCase) rush(n int, f func() bool) (won int) {
