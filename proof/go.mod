@@ -7,4 +7,9 @@ require (
 	golang.org/x/net v0.58.0
 )
 
+require (
+	github.com/cenkalti/backoff/v4 v4.3.0 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+)
+
 replace github.com/semel-go/semel => ../
