@@ -200,7 +200,7 @@ func (c *recorder) deliver() {
 	switch {
 	case c.hijacked:
 	case c.left:
-		if !c.a.pass(AfterSettle) {
+		if c.a.visit(AfterSettle) != nil {
 			c.abort()
 		}
 		c.sendTrailers()
