@@ -52,6 +52,9 @@ func (k *bucket) gain(now time.Time, tokens float64) {
 
 // check refuses nonsense by the name of its field.
 func (b *Budget) check() error {
+	if b.Max >= 0 && b.Refill >= 0 && b.Cost >= 0 && b.TimeoutCost >= 0 {
+		return nil // which no NaN is
+	}
 	fields := [...]struct {
 		name  string
 		value float64

@@ -23,6 +23,8 @@ type call struct {
 	explicit bool // the caller made the operation, so every repeat is compared with what it is bound to
 	safe     bool // its method has no effect
 	hop      bool // a redirect changed the method: what follows is not the operation itself
+	brought  bool // the request came with the key's header
+	fresh    bool // the key's life began with this call, which has not sent anything yet
 
 	attempts, sends int32
 
@@ -83,6 +85,7 @@ func (c *call) begin() error {
 			return refusal(&c.own, BadKey, err)
 		}
 	}
+	c.brought = header != ""
 	prev := leading(req)
 	if prev != nil && (prev.hop || methodOf(prev.req) != method) {
 		c.op, c.hop = prev.op, true
@@ -154,7 +157,7 @@ func (c *call) settleKey(header string, given bool, prev *call) error {
 		op.taken, op.first = true, c.req
 	}
 	if c.keyed && op.begun.IsZero() {
-		op.begun = time.Now()
+		op.begun, c.fresh = time.Now(), true
 	}
 	return nil
 }

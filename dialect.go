@@ -45,6 +45,14 @@ var keyedMethods = []string{http.MethodPost, http.MethodPatch}
 
 func (d *Dialect) header() string { return or(d.Header, "Idempotency-Key") }
 
+// canonical is the header as net/http spells it in its maps.
+func (d *Dialect) canonical() string {
+	if d.Header == "" {
+		return "Idempotency-Key"
+	}
+	return http.CanonicalHeaderKey(d.Header)
+}
+
 func (d *Dialect) methods() []string {
 	if d.Methods == nil {
 		return keyedMethods
@@ -67,5 +75,6 @@ func (d *Dialect) replayed(resp *http.Response) bool {
 	if d.Replayed != nil {
 		return d.Replayed(resp)
 	}
-	return resp.Header.Get("Idempotent-Replayed") == "true"
+	v := resp.Header["Idempotent-Replayed"]
+	return len(v) > 0 && v[0] == "true"
 }

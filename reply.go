@@ -63,13 +63,21 @@ func (y *try) readLimit() int64 {
 
 // streams reports whether the reply is one to be read while it arrives.
 func streams(resp *http.Response) bool {
-	t := resp.Header.Get("Content-Type")
+	t := mediaType(resp)
 	for _, s := range []string{"text/event-stream", "application/x-ndjson", "application/jsonl", "application/grpc", "multipart/x-mixed-replace"} {
 		if len(t) >= len(s) && strings.EqualFold(t[:len(s)], s) {
 			return true
 		}
 	}
 	return false
+}
+
+// mediaType is the reply's Content-Type. Replies have their headers under canonical names.
+func mediaType(resp *http.Response) string {
+	if v := resp.Header["Content-Type"]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
 }
 
 // lose turns a reply that did not arrive whole into a failure of the attempt. Its head stays, for what that proves.
@@ -134,7 +142,7 @@ func (y *try) readOpen(limit int64, patience time.Duration) {
 		y.pass(buf, p)
 	case err != io.EOF:
 		y.lose(err)
-	case unframed(y.resp) && isJSON(y.resp.Header.Get("Content-Type")) && !json.Valid(buf):
+	case unframed(y.resp) && isJSON(mediaType(y.resp)) && !json.Valid(buf):
 		y.lose(io.ErrUnexpectedEOF)
 	default:
 		y.resp.Body.Close()

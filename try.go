@@ -51,7 +51,7 @@ func (c *call) prepare() (*try, error) {
 	if ctx.Err() != nil {
 		return nil, ended(ctx)
 	}
-	if c.keyed && c.expired(0) {
+	if c.keyed && !c.fresh && c.expired(0) {
 		return nil, ErrLifetime
 	}
 	if c.explicit && c.attempts > 0 {
@@ -59,6 +59,7 @@ func (c *call) prepare() (*try, error) {
 			return nil, err
 		}
 	}
+	c.fresh = false
 	y := &c.first
 	if c.attempts > 0 {
 		y = new(try)
@@ -144,8 +145,10 @@ func (c *call) addKey(y *try) {
 	if d.InBody {
 		return
 	}
-	name := http.CanonicalHeaderKey(d.header())
-	dropKey(h, name)
+	name := d.canonical()
+	if c.brought || d.Extra != nil {
+		dropKey(h, name)
+	}
 	if c.body == nil && c.t.standard() {
 		name = unreplayable(name)
 	}
