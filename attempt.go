@@ -57,7 +57,7 @@ func (c *call) observe(y *try, wait time.Duration, last bool) {
 	}
 	a := Attempt{
 		Request: y.req, Response: y.resp,
-		Key: c.key, N: int(y.n), Sends: y.sent(), Verdict: y.verdict, Outcome: c.op.Outcome(),
+		Key: c.key, N: int(y.n), Sends: y.sent(), Verdict: y.verdict, Outcome: c.outcome(),
 		Elapsed: y.elapsed, Wait: wait, Last: last, Stop: c.stop,
 	}
 	if y.err != nil {

@@ -194,59 +194,34 @@ func leading(req *http.Request) *call {
 
 // run makes attempts until one is the last.
 func (c *call) run() (*http.Response, error) {
+	c.underWay(1)
+	y, err := c.attempt()
+	c.underWay(-1)
+	if err != nil {
+		return c.fail(c.after(err))
+	}
+	return c.finish(y)
+}
+
+// attempt returns the last attempt, or why there was no further one.
+func (c *call) attempt() (*try, error) {
 	for {
 		y, err := c.prepare()
 		if err != nil {
-			return c.fail(c.after(err))
+			return nil, err
 		}
 		y.send()
 		c.judge(y)
 		wait, again := c.again(y)
 		c.observe(y, wait, !again)
 		if !again {
-			return c.finish(y)
+			return y, nil
 		}
 		c.repeats.failure = y.failure()
 		y.discard()
 		if err := c.wait(wait); err != nil {
-			return c.fail(c.after(err))
+			return nil, err
 		}
-	}
-}
-
-// judge reads the reply and records what the attempt tells of the operation.
-func (c *call) judge(y *try) {
-	op := c.op
-	op.lock()
-	before := op.history
-	op.unlock()
-	var r ruling
-	if y.err == nil {
-		r = c.read(y, before)
-	}
-	y.verdict = r.verdict
-	c.verdict, c.resource = r.verdict, r.resource
-	sends := y.sent()
-	c.attempts++
-	c.sends += int32(sends)
-	if c.hop {
-		return
-	}
-	op.lock()
-	defer op.unlock()
-	h := &op.history
-	h.inFlight--
-	h.attempts++
-	h.sends += sends
-	switch {
-	case y.err == nil:
-		h.answered(r)
-	case y.fault == cut:
-		h.cut(y.resp.StatusCode)
-	case y.fault == unprocessed:
-		h.unprocessed()
-	case sends > 0:
-		h.unanswered()
 	}
 }
 

@@ -100,13 +100,26 @@ func Check(resp *http.Response, err error) (*http.Response, error) {
 		whole(resp)
 		return nil, &Error{Operation: new(Operation), Response: resp, Err: errors.New("the response carries no report of a semel.Transport")}
 	}
-	if c.stop == nil && answers(c.verdict) && c.op.Outcome() != Unknown {
+	if c.stop == nil && answers(c.verdict) && c.answered(resp.StatusCode) {
 		return resp, nil
 	}
 	whole(resp)
 	e := c.report()
 	e.Response, e.Err = resp, join(c.stop, fmt.Errorf("the server answered %d", resp.StatusCode))
 	return nil, e
+}
+
+// answered reports whether the reply can be the operation's answer by what is known of it. A refusal is not, once the
+// operation is known to have happened: it is of a repeat, say with a token that has run out, or of what a 303 led to.
+func (c *call) answered(status int) bool {
+	switch c.op.Outcome() {
+	case Unknown:
+		return false
+	case Applied, AppliedEarlier:
+		return status < 400 || c.safe && !c.hop
+	default:
+		return true
+	}
 }
 
 // answers reports whether a reply with this verdict can be what the caller asked for.

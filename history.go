@@ -9,6 +9,7 @@ type history struct {
 	attempts int     // that came back
 	sends    int     // requests written, or that may have been
 	inFlight int     // attempts that have not come back yet
+	calls    int     // under way, which may still make attempts
 	doubt    bool    // a send went unanswered: only a verdict tied to the key settles it
 	refused  bool    // a reply said that it had no effect
 	proven   Outcome // Applied or AppliedEarlier, for good
@@ -18,7 +19,7 @@ func (h *history) outcome() Outcome {
 	switch {
 	case h.proven != Unknown:
 		return h.proven
-	case h.doubt || h.inFlight > 0:
+	case h.doubt || h.inFlight > 0 || h.calls > 0:
 		return Unknown
 	case h.refused:
 		return NotApplied
@@ -118,3 +119,61 @@ func (h *history) byStatus(r ruling) {
 }
 
 func success(status int) bool { return status >= 200 && status < 300 }
+
+// underWay tells those who share the operation whether this call may still send it: until then nobody can say that it will
+// have no effect.
+func (c *call) underWay(n int) {
+	if c.hop {
+		return
+	}
+	c.op.lock()
+	defer c.op.unlock()
+	c.op.history.calls += n
+}
+
+// outcome is what this call may believe while it is under way, if it ended now.
+func (c *call) outcome() Outcome {
+	c.op.lock()
+	defer c.op.unlock()
+	h := c.op.history
+	if !c.hop {
+		h.calls--
+	}
+	return h.outcome()
+}
+
+// judge reads the reply and records what the attempt tells of the operation.
+func (c *call) judge(y *try) {
+	op := c.op
+	op.lock()
+	before := op.history
+	op.unlock()
+	var r ruling
+	if y.err == nil {
+		r = c.read(y, before)
+	}
+	y.verdict = r.verdict
+	c.verdict, c.resource = r.verdict, r.resource
+	sends := y.sent()
+	c.attempts++
+	c.sends += int32(sends)
+	if c.hop {
+		return
+	}
+	op.lock()
+	defer op.unlock()
+	h := &op.history
+	h.inFlight--
+	h.attempts++
+	h.sends += sends
+	switch {
+	case y.err == nil:
+		h.answered(r)
+	case y.fault == cut:
+		h.cut(y.resp.StatusCode)
+	case y.fault == unprocessed:
+		h.unprocessed()
+	case sends > 0:
+		h.unanswered()
+	}
+}
