@@ -1,0 +1,148 @@
+package proof
+
+import (
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/semel-go/semel/semeltest"
+	"github.com/semel-go/semel/testserver"
+)
+
+// A world is a plan that runs: one client process or two, one server process or two, and what is between them.
+type world struct {
+	plan    *plan
+	defect  defect
+	history *History
+	gate    *gate // nil: nobody is held
+
+	net   *semeltest.Network
+	bank  *testserver.Bank
+	store testserver.Transactor
+
+	server     atomic.Pointer[process] // nil while there is none
+	calm       atomic.Bool
+	storeCalls atomic.Int32
+	background sync.WaitGroup // what the network and dead clients still do
+
+	mu       sync.Mutex
+	arrivals map[int]int // of each job
+	runs     map[testserver.ID]map[*running]bool
+	old      []*process
+	saved    []resumable
+	audited  map[int]int64 // the payload of each call of the audit
+}
+
+// funds is what each account has at first.
+const funds = 1 << 20
+
+// newWorld makes the world of a plan, with the parts of which are right or, if the defect says so, wrong.
+func newWorld(p *plan, d defect) *world {
+	w := &world{plan: p, defect: d, history: newHistory(), arrivals: make(map[int]int), audited: make(map[int]int64), runs: make(map[testserver.ID]map[*running]bool)}
+	w.bank = new(testserver.Bank)
+	for _, a := range []string{"alice", "bob", "carol"} {
+		w.bank.Open(a, funds)
+	}
+	w.store = d.store(&shakyStore{new(testserver.MemStore), w})
+	w.net = &semeltest.Network{Plan: func(n int) semeltest.Plan {
+		if w.calm.Load() {
+			return semeltest.Plan{}
+		}
+		return p.conn(n)
+	}}
+	return w
+}
+
+func (w *world) listen() net.Listener { return w.net.Listen() }
+
+func (w *world) cutAll() { w.net.Reset() }
+
+func (w *world) arrives(job int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.arrivals[job]++
+	return w.arrivals[job]
+}
+
+// run lets everything happen, and then asks what is left.
+func (w *world) run() {
+	w.start()
+	client := w.newClient()
+	if w.plan.restart > 0 {
+		w.background.Go(w.restart)
+	}
+	var callers sync.WaitGroup
+	for _, j := range w.plan.jobs {
+		w.employ(j, client, &callers)
+	}
+	callers.Wait()
+	w.background.Wait()
+	time.Sleep(time.Minute) // leases lapse
+	w.settleDown()
+	w.audit()
+	client.close()
+	w.takeUpLate()
+	w.background.Wait()
+	time.Sleep(time.Minute)
+	w.end()
+}
+
+// settleDown ends the faults. What the network still carries arrives first.
+func (w *world) settleDown() {
+	w.calm.Store(true)
+	w.history.add(Event{Kind: Calm})
+	time.Sleep(time.Minute) // leases that lapsed only now
+}
+
+func (w *world) restart() {
+	time.Sleep(w.plan.restart)
+	p := w.server.Load()
+	p.die()
+	w.mu.Lock()
+	w.old = append(w.old, p)
+	w.mu.Unlock()
+	time.Sleep(w.plan.down)
+	w.start()
+}
+
+func (w *world) end() {
+	w.server.Load().stop()
+	for _, p := range w.old {
+		p.stop()
+	}
+	w.net.Reset()
+	time.Sleep(10 * time.Minute) // whatever lingers must be gone by now
+}
+
+// bubble runs the world in simulated time and returns it for the judge. A goroutine that is left behind, or a deadlock, is a
+// panic of the bubble: broken says so.
+func bubble(t *testing.T, p *plan, d func() defect) (w *world, broken any) {
+	t.Helper()
+	defer func() { broken = recover() }()
+	synctest.Test(t, func(*testing.T) {
+		w = newWorld(p, d())
+		w.run()
+	})
+	return w, nil
+}
+
+// A base is what a client process sends its attempts with.
+type base struct {
+	http.RoundTripper
+	idle func()
+}
+
+func (w *world) newBase() base {
+	if w.plan.direct {
+		return base{&directTrip{world: w}, func() {}}
+	}
+	tr := &http.Transport{DialContext: w.net.DialContext}
+	if w.plan.wrapped {
+		return base{hidden{tr}, tr.CloseIdleConnections}
+	}
+	return base{tr, tr.CloseIdleConnections}
+}

@@ -1,0 +1,52 @@
+package proof
+
+import (
+	"flag"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+var worlds = flag.Int("worlds", 600, "random worlds of the correct pair")
+
+// replays is how often a world is run again that SEMEL_SEED names: what happens at one instant has no order of its own.
+const replays = 50
+
+// seeds are those of the flag, or the one of SEMEL_SEED again and again.
+func seeds(t *testing.T, n int) func(yield func(Seed) bool) {
+	one, err := strconv.ParseUint(os.Getenv("SEMEL_SEED"), 10, 64)
+	return func(yield func(Seed) bool) {
+		for i := range n {
+			if !yield(Seed(i)) {
+				return
+			}
+		}
+		for range replays {
+			if err != nil || !yield(Seed(one)) {
+				return
+			}
+		}
+	}
+}
+
+func TestWorlds(t *testing.T) {
+	began := time.Now()
+	table := new(truthTable)
+	n, events := *worlds, 0
+	if os.Getenv("SEMEL_SEED") != "" {
+		n = 0
+	}
+	for s := range seeds(t, n) {
+		w, broken := bubble(t, s.plan(), func() defect { return defect{} })
+		if found := judged(w, broken, table); len(found) > 0 {
+			t.Error(report(w, s, t.Name(), found))
+			if os.Getenv("SEMEL_ALL") == "" {
+				return
+			}
+		}
+		events += len(w.history.events)
+	}
+	d := time.Since(began)
+	t.Logf("%d worlds, %.0f a second, %d events\n%s", n, float64(n)/d.Seconds(), events, table)
+}
