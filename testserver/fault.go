@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -116,8 +117,9 @@ type cutFault int
 
 func (e cutFault) Error() string { return fmt.Sprintf("testserver: fault: cut after %d bytes", int(e)) }
 
-// inject visits the faults, of which the first that does something counts.
+// inject visits the faults, of which the first that does something counts. A nil fault does nothing.
 func inject(faults []Fault) Fault {
+	faults = slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool { return f == nil })
 	if len(faults) == 0 {
 		return nil
 	}

@@ -53,10 +53,7 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			overBoth(t, func(t *testing.T, http2 bool) {
-				s := testserver.New()
-				if tt.fault != nil {
-					s = testserver.New(tt.fault)
-				}
+				s := testserver.New(tt.fault)
 				s.Guard.Effect, s.TLS = tt.kind, http2
 				require.NoError(t, s.Start())
 				t.Cleanup(func() { require.NoError(t, s.Close()) })

@@ -125,6 +125,9 @@ func flaky() *flakyStore {
 }
 
 func (s *flakyStore) call(name string, do func() error) error {
+	s.mu.Lock()
+	s.calls[name]++
+	s.mu.Unlock()
 	if s.take(s.before, name) {
 		return errDown
 	}
@@ -138,7 +141,6 @@ func (s *flakyStore) call(name string, do func() error) error {
 func (s *flakyStore) take(left map[string]int, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls[name]++
 	left[name]--
 	return left[name] >= 0
 }
@@ -175,6 +177,14 @@ func (s *flakyStore) Look(ctx context.Context, id testserver.ID) (rec testserver
 		return err
 	})
 	return rec, err
+}
+
+func (s *flakyStore) Purge(ctx context.Context, limit int) (n int, err error) {
+	err = s.call("Purge", func() (err error) {
+		n, err = s.Store.Purge(ctx, limit)
+		return err
+	})
+	return n, err
 }
 
 func id(key string) testserver.ID { return testserver.ID{Scope: "global", Key: key} }

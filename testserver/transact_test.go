@@ -50,10 +50,7 @@ func TestATransactionKeepsEffectKeyAndAnswerTogether(t *testing.T) {
 		{"503 before the claim", testserver.At(testserver.BeforeClaim, 1, testserver.Status(503, time.Second)), transfer, 503, 0, 201, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := transactional()
-			if tt.fault != nil {
-				s = transactional(tt.fault)
-			}
+			s := transactional(tt.fault)
 			first := do(s.Handler(), request("k", tt.body))
 			require.Equal(t, tt.first, first.status)
 			require.Equal(t, tt.moved, s.Bank.Effects("k"))
