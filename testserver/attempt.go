@@ -82,7 +82,7 @@ func (a *attempt) tell(rec Record) {
 	case rec.State == Tombstone || rec.State == Completed:
 		a.problem(notRetained(rec.Answer))
 	case rec.State == Unknown:
-		a.problem(outcomeUnknown.because("It may have happened, or may still happen. It will not be run again; repeats with the same key tell once it is known."))
+		a.problem(stillUnknown)
 	default:
 		a.problem(inProgress.because("Repeat with the same key to get its answer.").after(pollAfter(rec)))
 	}

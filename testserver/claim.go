@@ -10,6 +10,8 @@ import (
 	"time"
 )
 
+const claimTime = 2 * time.Second // that a store which fails is asked for
+
 // take claims the key. While somebody else works on the same request it waits for as long as the client prefers. lapses is
 // when a lease so gained ends, and not later.
 func (a *attempt) take() (rec Record, lapses time.Time, err error) {
@@ -42,7 +44,7 @@ func (a *attempt) mayWait(rec Record) bool {
 func (a *attempt) ask() (rec Record, lapses time.Time, err error) {
 	ctx := context.WithoutCancel(a.r.Context())
 	a.claim.Owner = a.g.adopt(a.claim)
-	err = retry(ctx, min(2*time.Second, a.g.lease()/2), func(ctx context.Context) (bool, error) {
+	err = retry(ctx, claimTime, func(ctx context.Context) (bool, error) {
 		asked, err := time.Now(), error(nil)
 		rec, err = a.g.Store.Claim(ctx, a.claim)
 		lapses = asked.Add(rec.Left)

@@ -16,12 +16,17 @@ func DownstreamKey(ctx context.Context, provider, step string) (string, error) {
 	if r == nil {
 		return "", errUnguarded
 	}
-	r.g.mu.Lock()
-	r.keyed = true
-	r.g.mu.Unlock()
+	r.named()
 	h := digest("semel-downstream-1", r.hold.ID.Scope, r.hold.ID.Key, provider, step)
 	u := h[:16]
 	u[6] = u[6]&0x0f | 0x80
 	u[8] = u[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:]), nil
+}
+
+// named notes that the handler has a name for its effect, and may have started it.
+func (r *run) named() {
+	r.g.mu.Lock()
+	defer r.g.mu.Unlock()
+	r.keyed = true
 }

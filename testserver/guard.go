@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -146,7 +147,10 @@ func (g *Guard) admit(r *http.Request, key string, keyErr error) (*attempt, *pro
 	if r.Body != nil {
 		body, err = io.ReadAll(io.LimitReader(r.Body, limit+1))
 	}
+	var cut *http.MaxBytesError
 	switch {
+	case errors.As(err, &cut):
+		return refuse(bodyTooLarge, fmt.Sprintf("At most %d bytes are taken.", cut.Limit))
 	case err != nil || r.ContentLength >= 0 && int64(len(body)) < r.ContentLength:
 		return refuse(bodyIncomplete, "Nothing was claimed under the key.")
 	case int64(len(body)) > limit:

@@ -139,7 +139,7 @@ func (r *run) mark(ctx context.Context) error {
 	}
 	hold := r.hold
 	hold.Started = true
-	err := retry(context.WithoutCancel(ctx), min(storeTimeout, r.g.lease()), func(ctx context.Context) (bool, error) {
+	err := retry(context.WithoutCancel(ctx), storeTimeout, func(ctx context.Context) (bool, error) {
 		renewals, err := r.g.Store.Renew(ctx, r.g.lease(), []Hold{hold})
 		switch {
 		case err != nil:

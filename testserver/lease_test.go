@@ -205,28 +205,6 @@ func TestAnOwnerThatCannotRenewStopsInTime(t *testing.T) {
 	}
 }
 
-// A store that never answers a renewal must not keep an owner believing in its lease.
-func TestARenewalThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var told error
-		begun := time.Now()
-		e := &effect{do: works(time.Hour, &told)}
-		g := guard(e)
-		g.Store, g.Effect = hangingRenew{g.Store}, testserver.Marked
-		require.Equal(t, 500, do(g, request("k", "")).status)
-		require.Equal(t, testserver.ErrLeaseLost, told)
-		require.Equal(t, 10*time.Second, time.Since(begun))
-		time.Sleep(10 * time.Second)
-	})
-}
-
-type hangingRenew struct{ testserver.Store }
-
-func (hangingRenew) Renew(ctx context.Context, _ time.Duration, _ []testserver.Hold) ([]testserver.Renewal, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
 // servers.md B13; faults.md 21: the handler goes on when its client is gone, under a deadline of its own.
 func TestTheHandlerDoesNotEndWithItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -41,6 +41,8 @@ var (
 	commitInDoubt       = problem{Code: "commit_in_doubt", Status: http.StatusServiceUnavailable, Title: "It is not known yet whether the operation was committed"}
 )
 
+var stillUnknown = outcomeUnknown.because("It may have happened, or may still happen. It will not be run again; repeats with the same key tell once it is known.")
+
 func (p problem) because(detail string) problem {
 	p.Detail = detail
 	return p

@@ -3,6 +3,7 @@ package testserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -21,7 +22,7 @@ type run struct {
 	lapse  *time.Timer // ends the lease by our own clock; nil where nobody else may run the operation
 
 	started bool      // the effect may have
-	keyed   bool      // a downstream key was made
+	keyed   bool      // the handler knows names to make an effect idempotent by
 	lost    bool      // the handler was told so
 	frozen  bool      // by a fault: not renewed
 	until   time.Time // not renewed after; zero: for ever
@@ -66,11 +67,14 @@ func (a *attempt) work(hold Hold, lapses time.Time) {
 // lost answers after the claim went to somebody else: with what is stored, and not with what this handler believes.
 func (a *attempt) lost() {
 	rec, err := a.g.look(a.r.Context(), a.claim.ID)
-	if err != nil {
-		a.problem(unavailable(err))
-		return
+	switch {
+	case err != nil:
+		a.tell(Record{}) // somebody has it, or has had it
+	case rec.State != Free && rec.Fingerprint != a.claim.Fingerprint:
+		a.problem(stillUnknown) // it was freed by hand, and is another request's now
+	default:
+		a.tell(rec)
 	}
-	a.tell(rec)
 }
 
 // end says what becomes of the key after the handler has returned. Pending: the lease is given up, so that the next
@@ -115,6 +119,7 @@ func HoldFrom(ctx context.Context) (Hold, bool) {
 	if r == nil {
 		return Hold{}, false
 	}
+	r.named()
 	return r.hold, true
 }
 
@@ -128,6 +133,9 @@ func EffectStarting(ctx context.Context) error {
 			return nil
 		}
 		return errUnguarded
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("testserver: key %q: too late to start the effect: %w", r.hold.ID.Key, context.Cause(ctx))
 	}
 	return r.mark(ctx)
 }
