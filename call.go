@@ -32,7 +32,9 @@ type call struct {
 	verdict  Verdict
 	resource string
 
-	first try // the first attempt, in the same allocation
+	// The first attempt and its request, in the same allocation.
+	first   try
+	request http.Request
 }
 
 // An effect is a call whose method has an effect, in one allocation with its body and what watches its first attempt.
@@ -43,25 +45,22 @@ type effect struct {
 }
 
 func (t *Transport) newCall(req *http.Request) *call {
-	var (
-		c *call
-		b *body
-	)
-	if safeMethod(methodOf(req)) {
+	var c *call
+	if safe := safeMethod(methodOf(req)); safe && !hasBody(req) {
 		c = &call{safe: true}
 	} else {
 		e := new(effect)
-		c, b = &e.call, &e.body
-		c.first.flight = &e.flight
+		c, e.safe = &e.call, safe
+		if !safe {
+			c.first.flight = &e.flight
+		}
+		if hasBody(req) {
+			c.body = &e.body
+			c.body.begin(t, req)
+		}
 	}
 	c.t, c.req = t, req
 	c.own.private = true
-	if hasBody(req) {
-		if c.body = b; b == nil {
-			c.body = new(body)
-		}
-		c.body.begin(t, req)
-	}
 	return c
 }
 

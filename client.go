@@ -27,7 +27,8 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	op := operationIn(req.Context())
 	if op == nil {
 		u := &undertaking{Context: req.Context(), op: Operation{auto: true}}
-		op, req = &u.op, req.WithContext(u)
+		u.request = *req.WithContext(u)
+		op, req = &u.op, &u.request
 	}
 	client := c.HTTP
 	if client == nil {
@@ -40,10 +41,12 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	return Check(resp, nil)
 }
 
-// An undertaking is the operation of a Do that was given none, in one allocation with the context that carries it.
+// An undertaking is the operation of a Do that was given none, in one allocation with the context and the request that carry
+// it.
 type undertaking struct {
 	context.Context
-	op Operation
+	op      Operation
+	request http.Request
 }
 
 func (u *undertaking) Value(key any) any {

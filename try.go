@@ -66,7 +66,12 @@ func (c *call) prepare() (*try, error) {
 	}
 	y.call, y.n, y.Context = c, c.attempts+1, ctx
 	c.watch(y)
-	y.req = c.req.WithContext(y)
+	if y == &c.first {
+		c.request = *c.req.WithContext(y) // copied within the call, it needs no memory of its own
+		y.req = &c.request
+	} else {
+		y.req = c.req.WithContext(y)
+	}
 	if err := c.address(y); err != nil {
 		y.flight.land()
 		return nil, err
