@@ -1,0 +1,158 @@
+package semeltest
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/semel-go/semel/testserver"
+)
+
+type tryKey struct{}
+
+// tryFrom returns the attempt that a request at the server belongs to, or nil.
+func tryFrom(ctx context.Context) *try {
+	y, _ := ctx.Value(tryKey{}).(*try)
+	return y
+}
+
+// handle is the world's server: what is in front of the handler.
+func (w *World) handle(rw http.ResponseWriter, r *http.Request) {
+	if !w.enter() {
+		panic(http.ErrAbortHandler)
+	}
+	defer w.running.Done()
+	y := w.find(r.Header.Get(attemptHeader))
+	r.Header.Del(attemptHeader)
+	w.record(y, onArrival, 0, r.Method+" "+r.URL.RequestURI())
+	seen := &observed{ResponseWriter: rw}
+	finished := false
+	defer func() {
+		switch {
+		case !finished:
+			w.record(y, onCut, 0, "the handler broke off")
+		case !seen.hijacked:
+			w.record(y, onAnswer, seen.status(), "")
+		}
+	}()
+	if y == nil {
+		w.Handler.ServeHTTP(seen, r)
+		finished = true
+		return
+	}
+	first := y.arrivals.Add(1) == 1
+	if t := y.trouble; first && t.status != 0 {
+		_, _ = io.Copy(io.Discard, r.Body)
+		for name, values := range t.header {
+			rw.Header()[name] = values
+		}
+		seen.WriteHeader(t.status)
+		_, _ = io.WriteString(seen, t.body)
+		finished = true
+		return
+	}
+	if first && y.trouble.raw != nil {
+		w.serveRaw(rw, r, *y.trouble.raw)
+		seen.hijacked, finished = true, true
+		return
+	}
+	w.Handler.ServeHTTP(seen, r.WithContext(context.WithValue(r.Context(), tryKey{}, y)))
+	finished = true
+}
+
+// enter counts a handler, unless the world is closed.
+func (w *World) enter() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if isClosed(w.closed) {
+		return false
+	}
+	w.running.Add(1)
+	return true
+}
+
+// serveRaw lets the handler work for nobody, and answers with these bytes.
+func (w *World) serveRaw(rw http.ResponseWriter, r *http.Request, raw string) {
+	w.Handler.ServeHTTP(&nobody{header: make(http.Header)}, r)
+	c, _, err := http.NewResponseController(rw).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	w.record(tryFrom(r.Context()), onAnswer, 0, "garbled")
+	_, _ = io.WriteString(c, raw)
+	c.Close()
+}
+
+// Visit is the [testserver.Fault] of a guard in this world: it records the points and lets [At] act at them.
+func (w *World) Visit(ctx context.Context, p testserver.Point, v testserver.Visit) error {
+	y := tryFrom(ctx)
+	w.record(y, onPoint, 0, pointName(p))
+	if y == nil || y.arrivals.Load() > 1 {
+		return nil
+	}
+	for _, do := range y.trouble.actions[p] {
+		if err := do(ctx, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Effect records that the request's operation takes effect now. A handler calls it, so that its effects are in the history.
+func (w *World) Effect(r *http.Request) { w.record(tryFrom(r.Context()), onEffect, 0, "") }
+
+func pointName(p testserver.Point) string {
+	switch p {
+	case testserver.BeforeClaim:
+		return "BeforeClaim"
+	case testserver.AfterClaim:
+		return "AfterClaim"
+	case testserver.AfterEffect:
+		return "AfterEffect"
+	case testserver.AfterSettle:
+		return "AfterSettle"
+	}
+	return "InReply"
+}
+
+// An observed writer remembers the status.
+type observed struct {
+	http.ResponseWriter
+	code     int
+	hijacked bool
+}
+
+func (o *observed) status() int {
+	if o.code == 0 {
+		return http.StatusOK
+	}
+	return o.code
+}
+
+func (o *observed) WriteHeader(code int) {
+	if o.code == 0 && code >= 200 {
+		o.code = code
+	}
+	o.ResponseWriter.WriteHeader(code)
+}
+
+func (o *observed) Flush() { _ = o.FlushError() }
+
+func (o *observed) FlushError() error { return http.NewResponseController(o.ResponseWriter).Flush() }
+
+func (o *observed) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, b, err := http.NewResponseController(o.ResponseWriter).Hijack()
+	o.hijacked = err == nil
+	return c, b, err
+}
+
+func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
+
+// nobody reads no reply.
+type nobody struct{ header http.Header }
+
+func (n *nobody) Header() http.Header         { return n.header }
+func (n *nobody) Write(p []byte) (int, error) { return len(p), nil }
+func (n *nobody) WriteHeader(int)             {}
