@@ -66,9 +66,7 @@ func TestREADMECompiles(t *testing.T) {
 			}
 		}
 		file := filepath.Join(scratch, fmt.Sprintf("snippet%d.go", i))
-		if strings.Contains(s, "req, _ := ") {
-			s = strings.Replace(s, "req, _ := ", "req, _ = ", 1)
-		}
+		s = strings.Replace(s, "req, _ := ", "req, _ = ", 1)
 		require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, prelude, param, s, declared(s, use)), 0o600))
 		overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(dir, "snippet.go"): file}})
 		require.NoError(t, err)

@@ -18,7 +18,6 @@ import (
 func awsRetry(rt http.RoundTripper, _ string) Send {
 	stack := middleware.NewStack("op", smithyhttp.NewStackRequest)
 	must(stack.Serialize.Add(middleware.SerializeMiddlewareFunc("serialize", awsSerialize), middleware.After))
-	must(smithyhttp.AddComputeContentLengthMiddleware(stack))
 	retryer := retry.NewStandard(func(o *retry.StandardOptions) {
 		o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
 	})
