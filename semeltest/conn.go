@@ -59,6 +59,8 @@ func (c *conn) CloseWrite() error {
 
 // reset breaks the connection in both directions.
 func (c *conn) reset() {
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
 	c.in.abort(syscall.ECONNRESET)
 	c.out.abort(syscall.ECONNRESET)
 }

@@ -15,8 +15,8 @@ type pipe struct {
 	latency time.Duration
 	other   *pipe // the opposite direction of the same connection
 
-	mu      sync.Mutex
-	cond    sync.Cond // anything below changed, or a time came
+	mu      *sync.Mutex // of the connection: a reset hits both directions at once
+	cond    sync.Cond   // anything below changed, or a time came
 	queue   []chunk
 	limited bool  // cut is in force
 	left    int64 // until it springs
@@ -37,10 +37,9 @@ type chunk struct {
 }
 
 func newPipes(p Plan) (up, down *pipe) {
-	up, down = &pipe{latency: p.Latency}, &pipe{latency: p.Latency}
-	for _, d := range []*pipe{up, down} {
-		d.cond.L = &d.mu
-	}
+	mu := new(sync.Mutex)
+	up, down = &pipe{latency: p.Latency, mu: mu}, &pipe{latency: p.Latency, mu: mu}
+	up.cond.L, down.cond.L = mu, mu
 	up.other, down.other = down, up
 	up.cut(p.Up)
 	down.cut(p.Down)
@@ -129,9 +128,7 @@ func (p *pipe) spring() {
 		p.finish(io.EOF, syscall.EPIPE)
 	case RST:
 		p.finish(syscall.ECONNRESET, syscall.ECONNRESET)
-		p.mu.Unlock() // never hold both directions
 		p.other.abort(syscall.ECONNRESET)
-		p.mu.Lock()
 	}
 }
 
@@ -154,10 +151,8 @@ func (p *pipe) arrive() {
 	p.cond.Broadcast()
 }
 
-// abort is finish from outside, with what is still on its way lost.
+// abort is finish from outside, with what is still on its way lost. The mutex is held.
 func (p *pipe) abort(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	now := time.Now()
 	for i, c := range p.queue {
 		if c.at.After(now) {

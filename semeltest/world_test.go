@@ -155,9 +155,9 @@ func TestAStallLastsUntilTheClientGoes(t *testing.T) {
 					patience = 50 * time.Millisecond
 				}
 				inWorld(t, p, new(sink), func(t *testing.T, w *semeltest.World) {
+					begun := time.Now()
 					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					defer cancel()
-					begun := time.Now()
 					_, _, err := ask(ctx, w, p.scheme, "k", 1000)
 					require.ErrorIs(t, err, context.DeadlineExceeded)
 					require.GreaterOrEqual(t, time.Since(begun), patience)
