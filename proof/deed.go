@@ -115,7 +115,7 @@ func (w *world) fault(ctx context.Context, p testserver.Point, v testserver.Visi
 	if d.what == "" {
 		return nil
 	}
-	w.history.add(Event{Kind: Faulted, Job: a.job, Call: a.call, Try: a.try, Arrival: a.n, Copy: a.copy, Note: pointNames[p] + ": the server " + d.what})
+	w.history.add(Event{Kind: Faulted, Job: a.job, Call: a.call, Try: a.try, Arrival: a.n, Copy: a.copy, Fatal: d.fatal, Note: pointNames[p] + ": the server " + d.what})
 	if d.fatal {
 		a.died.Store(true)
 	}

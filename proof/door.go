@@ -99,6 +99,7 @@ func (p *process) pass(inner http.Handler, rw http.ResponseWriter, r *http.Reque
 		e.Status, e.Body = reply.status, reply.body.String()
 		e.Replayed = rw.Header().Get("Idempotent-Replayed") == "true"
 		e.Code = problemCode(e.Status, e.Body)
+		e.After = retryAfter(rw.Header())
 		v := recover()
 		if v != nil {
 			e.Note = "cut"

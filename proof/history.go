@@ -30,6 +30,7 @@ const (
 	Claimed               // the store was asked: State and Hold as they stand, Mine if the claim succeeded
 	Began                 // the handler runs
 	Ended                 // the handler has returned, with Status and Body
+	Renewed               // the store has extended a hold, from Since on, for After
 	Settled               // the guard ended its hold: State, or Err
 	Replied               // the server has written a reply: Status, Code, Body
 	Faulted               // a fault on purpose: Note
@@ -38,7 +39,7 @@ const (
 )
 
 func (k Kind) String() string {
-	return [...]string{"called", "sent", "tried", "told", "left", "arrived", "claimed", "began", "ended", "settled", "replied", "faulted", "restarted", "calm"}[k]
+	return [...]string{"called", "sent", "tried", "told", "left", "arrived", "claimed", "began", "ended", "renewed", "settled", "replied", "faulted", "restarted", "calm"}[k]
 }
 
 // An Event is one line of a history. Which fields mean something depends on its kind.
@@ -68,7 +69,7 @@ type Event struct {
 	Hold  testserver.Hold
 	State testserver.State
 	Mine  bool
-	Alone bool // of Began: no other handler of the key runs under a claim that it still has
+	Fatal bool // of Faulted: the owner of the claim is no more
 	Note  string
 }
 
@@ -118,7 +119,7 @@ func (e Event) String() string {
 		part(true, "%q", e.Outcome.String())
 	case Claimed:
 		part(true, "%s, mine %v, fence %d", stateName(e.State), e.Mine, e.Hold.Fence)
-	case Began, Ended:
+	case Began, Ended, Renewed:
 		part(true, "fence %d", e.Hold.Fence)
 	case Settled:
 		part(true, "%s, fence %d", stateName(e.State), e.Hold.Fence)

@@ -131,10 +131,13 @@ func checkQuiet(j *judge) {
 // mayStayOpen reports whether nobody needs to know how an operation ended: its owner died, or its failure is what was
 // stored, and its effect may not be run again.
 func (j *judge) mayStayOpen(v *jobView, e *Event) bool {
-	switch j.w.plan.effect {
-	case testserver.Keyed, testserver.Transactional:
+	if j.w.plan.effect == testserver.Keyed || j.w.plan.effect == testserver.Transactional {
 		return false
-	default:
+	}
+	for _, s := range v.settled {
+		if s.State == testserver.Completed && s.Err == nil && e.Verdict == semel.Unresolved {
+			return false // it was known already
+		}
 	}
 	switch {
 	case e.Verdict == semel.Unresolved:

@@ -9,9 +9,9 @@ import (
 
 func checkOwners(j *judge) {
 	for _, v := range j.jobs {
-		for _, e := range v.began {
-			if !e.Alone {
-				j.breach("operation %d, arrival %d: another handler works under a live claim", v.n, e.Arrival)
+		for i, c := range v.claims {
+			if i > 0 && v.claims[i-1].ID == c.ID && c.At < j.liveUntil(v, v.claims[i-1], c) {
+				j.breach("operation %d, arrival %d took the key over at %v from an owner that lives", v.n, c.Arrival, c.At)
 			}
 		}
 		for _, s := range v.settled {
@@ -23,6 +23,26 @@ func checkOwners(j *judge) {
 			}
 		}
 	}
+}
+
+// liveUntil is until when an owner may believe that the key is its own: a lease after it was last told so.
+func (j *judge) liveUntil(v *jobView, c, next Event) (until time.Duration) {
+	asked := c.At // for the first time, if the store's answer was lost
+	for _, e := range j.events[:c.n] {
+		if e.Kind == Claimed && e.Job == c.Job && e.Arrival == c.Arrival {
+			asked = min(asked, e.At)
+		}
+	}
+	until = asked + j.w.plan.lease
+	for _, e := range j.events[c.n:next.n] {
+		switch {
+		case e.Kind == Restarted, e.Fatal && e.Job == c.Job && e.Arrival == c.Arrival, e.Kind == Settled && e.Hold.Owner == c.Hold.Owner:
+			return 0
+		case e.Kind == Renewed && e.Hold.Owner == c.Hold.Owner:
+			until = e.Since + e.After
+		}
+	}
+	return until
 }
 
 // latest returns the last claim of the key before it was settled.
@@ -98,7 +118,7 @@ func (j *judge) heldUntil(v *jobView, c Event) time.Duration {
 	for _, e := range j.events {
 		died := e.Kind == Restarted && e.At >= c.At ||
 			e.Kind == Faulted && e.At >= c.At && e.ID == c.ID && e.ID.Key != "" ||
-			e.Kind == Faulted && e.Job == c.Job && e.Arrival == c.Arrival
+			e.Fatal && e.Job == c.Job && e.Arrival == c.Arrival
 		if died && e.At <= end {
 			return max(end, e.At) + j.w.plan.lease + slack
 		}

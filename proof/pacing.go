@@ -3,6 +3,7 @@ package proof
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/semel-go/semel"
@@ -30,10 +31,10 @@ func (j *judge) checkDistances(c *callView) {
 		if was.Try/hopped != hop {
 			continue
 		}
-		gap := is.Since - was.At
+		gap, after := is.Since-was.At, j.reply(was).After
 		switch {
-		case was.Err == nil && was.After > 0 && gap < was.After:
-			j.breach("call %d came back %v after it was told to wait %v", c.n, gap, was.After)
+		case was.Err == nil && gap < after:
+			j.breach("call %d came back %v after it was told to wait %v", c.n, gap, after)
 		case gap >= firstWait*9/10:
 		case was.Err != nil && !stale[hop]:
 			stale[hop] = true
@@ -76,25 +77,24 @@ func (j *judge) checkNumbers(c *callView) {
 	}
 }
 
-// checkReason: without an answer a call ends because of its limits, its context, or a verdict that ends it.
+// checkReason: a call ends with an answer, or because of its limits or its context, or with a reply that a repeat would not
+// better. What the reply was is what the server wrote, and not what semel made of it.
 func (j *judge) checkReason(c *callView) {
-	if c.told == nil || c.told.Err == nil {
-		return
-	}
-	var e *semel.Error
-	if !errors.As(c.told.Err, &e) {
+	if c.told == nil || len(c.tries) == 0 {
 		return
 	}
 	for _, reason := range []error{semel.ErrAttempts, semel.ErrPolls, semel.ErrBudget, semel.ErrWait, semel.ErrBody, semel.ErrLifetime,
 		context.Canceled, context.DeadlineExceeded} {
-		if errors.Is(e, reason) {
+		if errors.Is(c.told.Err, reason) {
 			return
 		}
 	}
-	switch e.Verdict {
-	case semel.Final, semel.Replay, semel.AlreadyDone, semel.KeyReused, semel.BadKey, semel.Expired, semel.Refused, semel.Unresolved:
-		return
-	default:
-		j.breach("call %d gave up without a reason: %v", c.n, e)
+	last := c.tries[len(c.tries)-1]
+	if last.Try >= answered || c.caller.timeout > 0 && c.told.Err != nil {
+		return // another request; a reason that http.Client has made text of
+	}
+	switch code, s := j.code(last), last.Status; {
+	case last.Err != nil, code == "in_progress", !last.Replayed && (s >= 500 || s == http.StatusTooManyRequests):
+		j.breach("call %d gave up after %d %s, and says no reason: %v", c.n, s, code, c.told.Err)
 	}
 }

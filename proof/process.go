@@ -69,12 +69,6 @@ func (p *process) die() {
 	}
 }
 
-// A running is a handler at work.
-type running struct {
-	arrival *arrival
-	ctx     context.Context
-}
-
 // worker runs the bank, and writes down when.
 func (p *process) worker(bank http.Handler) http.Handler {
 	w := p.world
@@ -88,9 +82,7 @@ func (p *process) worker(bank http.Handler) http.Handler {
 		}
 		a := arrivalIn(r.Context())
 		hold, _ := testserver.HoldFrom(r.Context())
-		leave, alone := w.working(hold.ID, &running{a, r.Context()})
-		defer leave()
-		w.history.add(Event{Kind: Began, Job: a.job, Call: a.call, Try: a.try, Arrival: a.n, Copy: a.copy, ID: hold.ID, Hold: hold, Alone: alone})
+		w.history.add(Event{Kind: Began, Job: a.job, Call: a.call, Try: a.try, Arrival: a.n, Copy: a.copy, ID: hold.ID, Hold: hold})
 		reply := &watchedReply{ResponseWriter: rw}
 		if w.plan.redirect == http.StatusSeeOther {
 			bank.ServeHTTP(seeOther{reply}, r)
@@ -100,27 +92,6 @@ func (p *process) worker(bank http.Handler) http.Handler {
 		w.history.add(Event{Kind: Ended, Job: a.job, Call: a.call, Try: a.try, Arrival: a.n, Copy: a.copy, ID: hold.ID, Hold: hold,
 			Status: reply.status, Body: reply.body.String()})
 	})
-}
-
-// working notes that a handler of the key runs, and whether another one runs that may believe the claim to be its own.
-func (w *world) working(id testserver.ID, r *running) (leave func(), alone bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	alone = true
-	for other := range w.runs[id] {
-		if !other.arrival.process.dead.Load() && !other.arrival.died.Load() && other.ctx.Err() == nil {
-			alone = false
-		}
-	}
-	if w.runs[id] == nil {
-		w.runs[id] = make(map[*running]bool)
-	}
-	w.runs[id][r] = true
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.runs[id], r)
-	}, alone
 }
 
 // seeOther makes 303 of the bank's 201: the answer is elsewhere.

@@ -36,7 +36,16 @@ func (s *spy) Renew(ctx context.Context, lease time.Duration, holds []testserver
 	if s.process.dead.Load() {
 		return nil, errDead
 	}
-	return s.Transactor.Renew(ctx, lease, holds)
+	w := s.process.world
+	asked := w.history.now()
+	renewals, err := s.Transactor.Renew(ctx, lease, holds)
+	for i, h := range holds {
+		givenUp := lease <= time.Millisecond // and its owner does not care for the answer
+		if givenUp || err == nil && renewals[i] == testserver.Renewed {
+			w.history.add(Event{Kind: Renewed, ID: h.ID, Hold: h, Since: asked, After: lease})
+		}
+	}
+	return renewals, err
 }
 
 func (s *spy) Settle(ctx context.Context, h testserver.Hold, e testserver.Settlement) error {
@@ -62,29 +71,30 @@ func (s *spy) Wait(ctx context.Context, id testserver.ID) error {
 	return s.Transactor.Wait(ctx, id)
 }
 
-func (s *spy) Transact(ctx context.Context, c testserver.Claim, wait time.Duration, work func(context.Context) (*testserver.Answer, error)) (testserver.Record, error) {
+func (s *spy) Transact(ctx context.Context, c testserver.Claim, wait time.Duration, do work) (rec testserver.Record, err error) {
 	if s.process.dead.Load() {
 		return testserver.Record{}, errDead
 	}
 	own := testserver.Record{ID: c.ID, State: testserver.Pending, Owner: c.Owner}
 	entered := false
-	rec, err := s.Transactor.Transact(ctx, c, wait, func(ctx context.Context) (*testserver.Answer, error) {
+	defer func() { // the work may panic
+		if entered {
+			s.process.world.history.add(Event{Kind: Settled, ID: c.ID, Hold: own.Hold(), State: rec.State})
+		} else {
+			s.claimed(ctx, c, rec, err)
+		}
+	}()
+	return s.Transactor.Transact(ctx, c, wait, func(ctx context.Context) (*testserver.Answer, error) {
 		if !entered { // it may run again
 			entered = true
 			s.claimed(ctx, c, own, nil)
 		}
-		a, err := work(ctx)
+		a, err := do(ctx)
 		if s.process.dead.Load() {
 			return nil, errDead
 		}
 		return a, err
 	})
-	if entered {
-		s.process.world.history.add(Event{Kind: Settled, ID: c.ID, Hold: own.Hold(), State: rec.State})
-		return rec, err
-	}
-	s.claimed(ctx, c, rec, err)
-	return rec, err
 }
 
 // A storeCall names a method of the store, for faults.

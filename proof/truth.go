@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -98,6 +99,9 @@ func (j *judge) believe(c *callView) {
 			j.breach("call %d was told %q, but the ledger says: %s", c.n, told, truth)
 		}
 	case semel.Unknown:
+		if c.caller.way == checked && c.caller.timeout > 0 {
+			return // http.Client makes text of the error, and Check can only say that it does not know
+		}
 		if known, settled := j.settled(c); settled {
 			j.breach("call %d was told %q, but what it saw means %q", c.n, told, known.String())
 		}
@@ -200,16 +204,23 @@ func (j *judge) unsent(c *callView, t Event) bool {
 			return false
 		}
 	}
+	if !j.w.plan.direct && !j.w.plan.wrapped {
+		return true
+	}
 	var dial *net.OpError
-	return !j.w.plan.direct && !j.w.plan.wrapped || errors.As(t.Err, &dial) && dial.Op == "dial"
+	cancelled := errors.Is(t.Err, context.Canceled) || errors.Is(t.Err, context.DeadlineExceeded)
+	return !cancelled && errors.As(t.Err, &dial) && dial.Op == "dial"
 }
 
 // code returns the problem code of the reply that an attempt got.
-func (j *judge) code(t Event) string {
+func (j *judge) code(t Event) string { return j.reply(t).Code }
+
+// reply returns what the server wrote to an attempt that got a reply; an empty event if it got none.
+func (j *judge) reply(t Event) Event {
 	for _, r := range j.calls[t.Call].job.replies {
 		if r.Call == t.Call && r.Try == t.Try && !r.Copy && r.Status == t.Status {
-			return r.Code
+			return r
 		}
 	}
-	return ""
+	return Event{}
 }

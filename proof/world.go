@@ -31,7 +31,6 @@ type world struct {
 
 	mu       sync.Mutex
 	arrivals map[int]int // of each job
-	runs     map[testserver.ID]map[*running]bool
 	old      []*process
 	saved    []resumable
 	audited  map[int]int64 // the payload of each call of the audit
@@ -41,13 +40,14 @@ type world struct {
 const funds = 1 << 20
 
 // newWorld makes the world of a plan, with the parts of which are right or, if the defect says so, wrong.
-func newWorld(p *plan, d defect) *world {
-	w := &world{plan: p, defect: d, history: newHistory(), arrivals: make(map[int]int), audited: make(map[int]int64), runs: make(map[testserver.ID]map[*running]bool)}
+func newWorld(p *plan, d func(*world) defect) *world {
+	w := &world{plan: p, history: newHistory(), arrivals: make(map[int]int), audited: make(map[int]int64)}
 	w.bank = new(testserver.Bank)
 	for _, a := range []string{"alice", "bob", "carol"} {
 		w.bank.Open(a, funds)
 	}
-	w.store = d.store(&shakyStore{new(testserver.MemStore), w})
+	w.defect = d(w)
+	w.store = w.defect.store(&shakyStore{new(testserver.MemStore), w})
 	w.net = &semeltest.Network{Plan: func(n int) semeltest.Plan {
 		if w.calm.Load() {
 			return semeltest.Plan{}
@@ -120,11 +120,11 @@ func (w *world) end() {
 
 // bubble runs the world in simulated time and returns it for the judge. A goroutine that is left behind, or a deadlock, is a
 // panic of the bubble: broken says so.
-func bubble(t *testing.T, p *plan, d func() defect) (w *world, broken any) {
+func bubble(t *testing.T, p *plan, d func(*world) defect) (w *world, broken any) {
 	t.Helper()
 	defer func() { broken = recover() }()
 	synctest.Test(t, func(*testing.T) {
-		w = newWorld(p, d())
+		w = newWorld(p, d)
 		w.run()
 	})
 	return w, nil

@@ -38,7 +38,7 @@ func TestWorlds(t *testing.T) {
 		n = 0
 	}
 	for s := range seeds(t, n) {
-		w, broken := bubble(t, s.plan(), func() defect { return defect{} })
+		w, broken := bubble(t, s.plan(), correct)
 		if found := judged(w, broken, table); len(found) > 0 {
 			t.Error(report(w, s, t.Name(), found))
 			if os.Getenv("SEMEL_ALL") == "" {
