@@ -3,7 +3,6 @@ package semel
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 )
 
@@ -108,7 +107,7 @@ func Check(resp *http.Response, err error) (*http.Response, error) {
 	}
 	whole(resp)
 	e := c.report()
-	e.Response, e.Err = resp, join(c.stop, fmt.Errorf("the server answered %d", resp.StatusCode))
+	e.Response, e.Err = resp, join(c.stop, answered(resp.StatusCode))
 	return nil, e
 }
 

@@ -131,11 +131,16 @@ func token(s string) bool {
 	return s != ""
 }
 
+// answered is a status that was not the end of it.
+type answered int
+
+func (a answered) Error() string { return fmt.Sprintf("the server answered %d", int(a)) }
+
 // failure says what went wrong, for the error of the operation.
 func (y *try) failure() error {
 	switch {
 	case y.err == nil:
-		return fmt.Errorf("the server answered %d", y.resp.StatusCode)
+		return answered(y.resp.StatusCode)
 	case y.fault == cut:
 		return join(fmt.Errorf("the reply with status %d was cut short: %w", y.resp.StatusCode, y.err), ended(y.call.req.Context()))
 	case y.flight.late() && (y.fault == timeout || y.fault == unsent):

@@ -21,7 +21,7 @@ type problem struct {
 // readProblem reads the first bytes of a reply. They may end anywhere: a member that is not there whole is not there, and
 // what comes before an error in the JSON counts. Members of the wrong type are left out. Only JSON has members.
 func readProblem(contentType string, prefix []byte) problem {
-	p := problem{idempotency: bytes.Contains(bytes.ToLower(prefix), []byte("idempoten"))}
+	p := problem{idempotency: mentions(prefix, "idempoten")}
 	if !isJSON(contentType) {
 		return p
 	}
@@ -81,8 +81,25 @@ func scalar(d *json.Decoder) (any, error) {
 	}
 }
 
+// mentions reports whether the text contains the lower-case ASCII word in any casing.
+func mentions[T string | []byte](text T, word string) bool {
+	for i := 0; i+len(word) <= len(text); i++ {
+		n := 0
+		for n < len(word) && text[i+n]|0x20 == word[n] {
+			n++
+		}
+		if n == len(word) {
+			return true
+		}
+	}
+	return false
+}
+
 // isJSON reports whether the content type is JSON or has its suffix (RFC 6839).
 func isJSON(contentType string) bool {
+	if !mentions(contentType, "json") {
+		return false
+	}
 	media, _, err := mime.ParseMediaType(contentType)
 	return (err == nil || err == mime.ErrInvalidMediaParameter) &&
 		(media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json"))

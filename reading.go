@@ -2,6 +2,7 @@ package semel
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -19,7 +20,7 @@ func (c *call) read(y *try, before history) ruling {
 		return r
 	}
 	if resp.StatusCode >= 400 && d.Classify != nil {
-		r.verdict, r.resource = d.Classify(resp, prefixOf(resp.Body))
+		r.verdict, r.resource = d.Classify(resp, slices.Clone(prefixOf(resp.Body)))
 	}
 	if r.verdict == 0 {
 		c.readDefault(&r, y, before)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -122,7 +121,7 @@ func (y *try) keep(b []byte) {
 		y.resp.Body = memory(b)
 		return
 	}
-	y.flight.memory.Reset(b)
+	y.flight.memory.hold(b)
 	y.resp.Body = &y.flight.memory
 	y.flight.land()
 }
@@ -210,19 +209,30 @@ func (c *call) truncated(status int, err error) error {
 }
 
 // memory is a reply's body that has been read.
-func memory(b []byte) io.ReadCloser { return &memoryBody{*bytes.NewReader(b)} }
+func memory(b []byte) io.ReadCloser {
+	m := new(memoryBody)
+	m.hold(b)
+	return m
+}
 
-type memoryBody struct{ bytes.Reader }
+type memoryBody struct {
+	bytes.Reader
+	all []byte
+}
+
+func (m *memoryBody) hold(b []byte) {
+	m.Reset(b)
+	m.all = b
+}
 
 func (*memoryBody) Close() error { return nil }
 
-// prefixOf returns the body's first bytes if they are in memory.
+// prefixOf returns the body's first bytes if they are in memory. They are the body's own.
 func prefixOf(body io.ReadCloser) []byte {
 	var b []byte
 	switch body := body.(type) {
 	case *memoryBody:
-		b = make([]byte, min(body.Size(), prefixBytes))
-		body.ReadAt(b, 0)
+		b = body.all
 	case *passed:
 		b = body.prefix
 	}
@@ -238,23 +248,12 @@ func (y *try) discard() {
 	if _, ok := body.(*memoryBody); ok || body == http.NoBody {
 		return
 	}
-	body = &closeOnce{ReadCloser: body}
 	impatient := time.AfterFunc(discardWait, func() { body.Close() })
 	io.CopyN(io.Discard, body, discardBytes)
-	impatient.Stop()
-	body.Close()
+	if impatient.Stop() {
+		body.Close()
+	}
 	y.flight.land()
-}
-
-type closeOnce struct {
-	io.ReadCloser
-	once sync.Once
-	err  error
-}
-
-func (c *closeOnce) Close() error {
-	c.once.Do(func() { c.err = c.ReadCloser.Close() })
-	return c.err
 }
 
 func closeReply(resp *http.Response) {

@@ -45,6 +45,13 @@ func (y *try) Value(key any) any {
 	return y.Context.Value(key)
 }
 
+// A next is an attempt after the first, in one allocation with its request and what watches it.
+type next struct {
+	try
+	flight  flight
+	request http.Request
+}
+
 // prepare makes the next attempt.
 func (c *call) prepare() (*try, error) {
 	ctx := c.req.Context()
@@ -60,18 +67,16 @@ func (c *call) prepare() (*try, error) {
 		}
 	}
 	c.fresh = false
-	y := &c.first
+	y, request := &c.first, &c.request
 	if c.attempts > 0 {
-		y = new(try)
+		n := new(next)
+		y, request = &n.try, &n.request
+		y.flight = &n.flight
 	}
 	y.call, y.n, y.Context = c, c.attempts+1, ctx
 	c.watch(y)
-	if y == &c.first {
-		c.request = *c.req.WithContext(y) // copied within the call, it needs no memory of its own
-		y.req = &c.request
-	} else {
-		y.req = c.req.WithContext(y)
-	}
+	*request = *c.req.WithContext(y) // a copy within an allocation that there is anyway
+	y.req = request
 	if err := c.address(y); err != nil {
 		y.flight.land()
 		return nil, err
@@ -83,6 +88,7 @@ func (c *call) prepare() (*try, error) {
 func (c *call) watch(y *try) {
 	timeout := c.t.Retry.attemptTimeout(c.keyed)
 	if c.safe && !c.keyed && timeout == 0 {
+		y.flight = nil
 		return
 	}
 	if y.flight == nil {
