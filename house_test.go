@@ -50,6 +50,7 @@ var rooms = []room{
 	{"testserver", nil, []string{server, client, kit, testify}},
 	{"testserver/pgstore", []string{server, "github.com/jackc/pgx/v5"}, []string{client, kit, testify}},
 	{"testserver/pgstore/pgtest", []string{"github.com/jackc/pgx/v5", "github.com/fergusstrange/embedded-postgres"}, []string{testify}},
+	{"testserver/pgstore/examples", []string{client, server, "github.com/jackc/pgx/v5", module + "/testserver/pgstore$"}, []string{module + "/testserver/pgstore/pgtest", testify}},
 	{"semeltest", []string{client, server, dialects}, []string{testify}},
 	{"examples", []string{client, server, dialects}, []string{testify}},
 	{"proof", []string{"*"}, nil}, // what proves the rest may use what it likes

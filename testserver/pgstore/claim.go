@@ -91,14 +91,14 @@ func insertArgs(c testserver.Claim) []any {
 	return at(c.ID).args(c.Fingerprint[:], c.Owner[:], c.Started, micros(c.Lease), micros(c.Retention))
 }
 
-// changed reads a batch of a change and the row after it.
-func changed(results pgx.BatchResults, id testserver.ID) (row, bool, error) {
+// changed reads a batch of a change and the row after it, and closes it.
+func changed(results pgx.BatchResults, id testserver.ID, more ...any) (row, bool, error) {
 	defer results.Close()
 	tag, err := results.Exec()
 	if err != nil {
 		return row{}, false, err
 	}
-	r, err := scan(results.QueryRow(), id)
+	r, err := scan(results.QueryRow(), id, more...)
 	if err != nil {
 		return row{}, false, err
 	}

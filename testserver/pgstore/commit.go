@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/semel-go/semel/testserver"
@@ -31,9 +32,12 @@ func (s *Store) conclude(ctx context.Context, conn *pgxpool.Conn, c testserver.C
 	}
 	b.Queue(s.statements().finish, at(c.ID).args(append([]any{r.Owner[:], r.Fence}, columns...)...)...)
 	b.Queue(commitSQL)
-	err := committed(conn.SendBatch(limited, b), b.Len())
+	stored, err := committed(conn.SendBatch(limited, b), b.Len())
 	if err == nil {
 		conn.Release()
+		if !stored {
+			return testserver.Record{}, fmt.Errorf("%w: the work removed the key's row", testserver.ErrInDoubt)
+		}
 		s.wake(c.ID)
 		return r.Record, nil
 	}
@@ -44,29 +48,30 @@ func (s *Store) conclude(ctx context.Context, conn *pgxpool.Conn, c testserver.C
 		return s.resolve(ctx, c, err)
 	case again(err):
 		return testserver.Record{}, errAgain{err}
-	case code(err) == "22012":
-		return testserver.Record{}, fmt.Errorf("the key's row was gone at the end of the work, so nothing was committed: %w", err)
+	case code(err) == "22P02":
+		return testserver.Record{}, fmt.Errorf("%w: %w: %w", testserver.ErrInDoubt, errEnded, err)
 	}
 	return testserver.Record{}, fmt.Errorf("nothing was committed: %w", err)
 }
 
-// committed reads the results of a batch that ends with COMMIT. Only the tag tells that it did: COMMIT of an aborted
-// transaction succeeds, with the tag ROLLBACK.
-func committed(results pgx.BatchResults, n int) error {
+// errEnded: what the work did in between nobody knows.
+var errEnded = errors.New("the work ended the transaction by a statement of its own")
+
+// committed reads the results of a batch that ends with the answer's update and COMMIT, and reports whether a row was
+// updated. Only the tag tells that COMMIT did: of an aborted transaction it succeeds, with the tag ROLLBACK.
+func committed(results pgx.BatchResults, n int) (stored bool, err error) {
 	defer results.Close()
-	for range n - 1 {
-		if _, err := results.Exec(); err != nil {
-			return err
+	var tag pgconn.CommandTag
+	for range n {
+		stored = tag.RowsAffected() == 1
+		if tag, err = results.Exec(); err != nil {
+			return false, err
 		}
 	}
-	tag, err := results.Exec()
-	if err != nil {
-		return err
-	}
 	if tag.String() != commitSQL {
-		return errDefinite{fmt.Errorf("COMMIT was answered by %s", tag)}
+		return false, errDefinite{fmt.Errorf("COMMIT was answered by %s", tag)}
 	}
-	return nil // what comes after that tag cannot undo it
+	return stored, nil // what comes after that tag cannot undo it
 }
 
 // resolve finds out what became of a COMMIT without an answer. It claims again, since an insert waits for the end of a
@@ -100,8 +105,6 @@ func (s *Store) probe(ctx context.Context, c testserver.Claim) (r row, free bool
 	defer s.rollBack(conn)
 	b := &pgx.Batch{}
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
-	b.Queue(boundSQL, millis(time.Second), millis(time.Second))
-	b.Queue(s.statements().insert, insertArgs(c)...)
-	b.Queue(s.statements().read, at(c.ID).args()...)
-	return opened(conn.SendBatch(ctx, b), 2, c.ID)
+	s.queueEntry(b, c, time.Second)
+	return entered(conn.SendBatch(ctx, b), c.ID)
 }

@@ -44,6 +44,13 @@ func again(err error) bool { c := code(err); return c == "40001" || c == "40P01"
 
 const lockNotAvailable = "55P03"
 
+// otherLock reports whether lock_timeout ended the wait for another lock than that of the key's row, such as the one for
+// a new page of the table. Only where a tuple was waited for the server says where.
+func otherLock(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.Code == lockNotAvailable && e.Where == ""
+}
+
 // fail says what failed, for which key, and what to do.
 func (s *Store) fail(what string, id testserver.ID, err error) error {
 	if advice := s.advice(err); advice != "" {

@@ -40,8 +40,8 @@ func (r row) terminal() bool {
 	return r.State == testserver.Completed || r.State == testserver.Tombstone
 }
 
-// scan reads the columns of a row. No row is a free key.
-func scan(rows pgx.Row, id testserver.ID) (row, error) {
+// scan reads the columns of a row, and after them what else there is. No row is a free key.
+func scan(rows pgx.Row, id testserver.ID, more ...any) (row, error) {
 	var (
 		state                        int16
 		fingerprint, owner           []byte
@@ -51,7 +51,8 @@ func scan(rows pgx.Row, id testserver.ID) (row, error) {
 		header, body                 []byte
 		r                            = row{Record: testserver.Record{ID: id}}
 	)
-	err := rows.Scan(&state, &fingerprint, &owner, &r.Fence, &r.Started, &leaseUntil, &created, &expires, &now, &status, &header, &body)
+	err := rows.Scan(append([]any{&state, &fingerprint, &owner, &r.Fence, &r.Started, &leaseUntil, &created, &expires, &now,
+		&status, &header, &body}, more...)...)
 	if err == pgx.ErrNoRows {
 		return r, nil
 	}

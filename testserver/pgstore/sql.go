@@ -71,13 +71,20 @@ JOIN @ t ON t.scope = h.scope AND t.key = h.key WHERE t.state = 1 AND t.lease_un
 )
 DELETE FROM @ t USING d WHERE t.scope = d.scope AND t.key = d.key AND t.state IN (2, 4) AND t.expires_at <= clock_timestamp()`
 
-	// lock_timeout bounds the wait for the key alone: readSQL's twin puts the session's own value back.
-	boundSQL = `SELECT set_config('semel.lock_timeout', current_setting('lock_timeout'), true), set_config('lock_timeout', $1, true),
-  set_config('idle_in_transaction_session_timeout', $2, true)`
-	unboundSQL = `SELECT set_config('lock_timeout', current_setting('semel.lock_timeout'), true)`
+	// enterSQL and enteredSQL are insertSQL and readSQL in a transaction. Settings ride along: lock_timeout bounds the wait
+	// for the key alone and is put back after, and semel.tx lasts as long as this transaction. They are set before the row is
+	// inserted, and are true: the row must never be taken over, should it be committed without an end.
+	enterSQL = `INSERT INTO @ (scope, key, fingerprint, owner, lease_until, expires_at, created_at, state, fence, started)
+VALUES ($1, $2, $3, $4, clock_timestamp() + $5::bigint * interval '1 microsecond',
+  clock_timestamp() + $6::bigint * interval '1 microsecond', clock_timestamp(), 1, 1,
+  set_config('semel.lock_timeout', current_setting('lock_timeout'), true) <> '' AND set_config('lock_timeout', $7, true) <> ''
+  AND set_config('idle_in_transaction_session_timeout', $8, true) <> '' AND set_config('semel.tx', '1', true) <> '')
+ON CONFLICT (scope, key) DO NOTHING`
+	enteredSQL = `SELECT ` + columns + `, set_config('lock_timeout', current_setting('semel.lock_timeout'), true) FROM @ WHERE scope = $1 AND key = $2`
 
-	// It fails when the row is no longer there, so that the COMMIT behind it is passed over.
-	finishSQL = `WITH u AS (` + settleSQL + ` RETURNING 1) SELECT 1 / count(*) FROM u`
+	// In a transaction that somebody else began after ending ours, semel.tx is no number, and this fails, so that the
+	// COMMIT behind it is passed over.
+	finishSQL = settleSQL + ` AND current_setting('semel.tx')::integer = 1`
 
 	savepointSQL = `SAVEPOINT semel_effect`
 	undoSQL      = `ROLLBACK TO SAVEPOINT semel_effect`
@@ -87,8 +94,8 @@ DELETE FROM @ t USING d WHERE t.scope = d.scope AND t.key = d.key AND t.state IN
 
 // statements are the ones above for one table.
 type statements struct {
-	table                                                                                              string
-	insert, read, takeover, lapse, refresh, overwrite, drop, settle, free, renew, still, purge, finish string
+	table                                                                                                              string
+	insert, read, takeover, lapse, refresh, overwrite, drop, settle, free, renew, still, purge, enter, entered, finish string
 }
 
 func newStatements(table string) statements {
@@ -97,7 +104,7 @@ func newStatements(table string) statements {
 	return statements{
 		table: t, insert: on(insertSQL), read: on(readSQL), takeover: on(takeoverSQL), lapse: on(lapseSQL),
 		refresh: on(refreshSQL), overwrite: on(overwriteSQL), drop: on(dropSQL), settle: on(settleSQL), free: on(freeSQL),
-		renew: on(renewSQL), still: on(stillSQL), purge: on(purgeSQL), finish: on(finishSQL),
+		renew: on(renewSQL), still: on(stillSQL), purge: on(purgeSQL), enter: on(enterSQL), entered: on(enteredSQL), finish: on(finishSQL),
 	}
 }
 

@@ -86,6 +86,8 @@ func (s *Store) open(ctx context.Context, c testserver.Claim, wait time.Duration
 	}
 	s.giveBack(conn)
 	switch {
+	case otherLock(err):
+		err = errAgain{err}
 	case code(err) == lockNotAvailable:
 		err = fmt.Errorf("%w: another transaction holds it", testserver.ErrBusy)
 	case again(err), maybeDone(err): // the work has not begun
@@ -97,14 +99,11 @@ func (s *Store) open(ctx context.Context, c testserver.Claim, wait time.Duration
 func (s *Store) openOn(ctx context.Context, conn *pgxpool.Conn, c testserver.Claim, wait time.Duration) (row, *tx, error) {
 	b := &pgx.Batch{}
 	b.BeginTx(pgx.TxOptions{BeginQuery: s.beginSQL()})
-	b.Queue(boundSQL, millis(wait), millis(orElse(s.IdleTimeout, time.Minute)))
-	b.Queue(s.statements().insert, insertArgs(c)...)
-	b.Queue(s.statements().read, at(c.ID).args()...)
-	b.Queue(unboundSQL)
+	s.queueEntry(b, c, wait)
 	b.Queue(savepointSQL)
 	results := conn.SendBatch(ctx, b)
 	t := &tx{conn: conn.Conn(), inner: results.Tx()}
-	r, inserted, err := opened(results, 2, c.ID)
+	r, inserted, err := entered(results, c.ID)
 	if err != nil {
 		return row{}, nil, err
 	}
@@ -122,7 +121,7 @@ func (s *Store) openOn(ctx context.Context, conn *pgxpool.Conn, c testserver.Cla
 	b.Queue(step.sql, step.args...)
 	b.Queue(s.statements().read, at(c.ID).args()...)
 	b.Queue(savepointSQL)
-	after, stepped, err := opened(conn.SendBatch(ctx, b), 0, c.ID)
+	after, stepped, err := changed(conn.SendBatch(ctx, b), c.ID)
 	switch {
 	case err != nil:
 		return row{}, nil, err
@@ -137,15 +136,24 @@ func (s *Store) openOn(ctx context.Context, conn *pgxpool.Conn, c testserver.Cla
 	return after, t, nil
 }
 
-// opened reads the results of a batch: skip ones, a change, the row after it, and what else there is.
-func opened(results pgx.BatchResults, skip int, id testserver.ID) (row, bool, error) {
+// leastWait is what a lock_timeout must be at least, since it counts for locks that are held for a moment only, too.
+const leastWait = 20 * time.Millisecond
+
+// queueEntry queues the claim of a key in a transaction.
+func (s *Store) queueEntry(b *pgx.Batch, c testserver.Claim, wait time.Duration) {
+	b.Queue(s.statements().enter, at(c.ID).args(c.Fingerprint[:], c.Owner[:], micros(c.Lease), micros(c.Retention),
+		millis(max(wait, leastWait)), millis(orElse(s.IdleTimeout, time.Minute)))...)
+	b.Queue(s.statements().entered, at(c.ID).args()...)
+}
+
+// entered reads the results of BEGIN, an entry, and what else there is.
+func entered(results pgx.BatchResults, id testserver.ID) (row, bool, error) {
 	defer results.Close()
-	for range skip {
-		if _, err := results.Exec(); err != nil {
-			return row{}, false, err
-		}
+	if _, err := results.Exec(); err != nil {
+		return row{}, false, err
 	}
-	return changed(results, id)
+	var timeout string
+	return changed(results, id, &timeout)
 }
 
 func (s *Store) beginSQL() string {
@@ -157,9 +165,6 @@ func (s *Store) beginSQL() string {
 
 // millis is a timeout as the server takes it, where 0 would mean none.
 func millis(d time.Duration) string {
-	if d < 0 {
-		d = 0
-	}
 	return strconv.FormatInt(max(1, d.Milliseconds()), 10)
 }
 
@@ -188,7 +193,7 @@ func (s *Store) judge(tx *tx, answer *testserver.Answer) ([]any, error) {
 	case tx.conn.PgConn().IsBusy():
 		return nil, errors.New("the work left a query open, so nothing was committed: close its rows")
 	case status == 'I':
-		return nil, fmt.Errorf("%w: the work ended it by a statement of its own", testserver.ErrInDoubt)
+		return nil, fmt.Errorf("%w: %w", testserver.ErrInDoubt, errEnded)
 	case tx.aborted && tx.askedAgain():
 		return nil, errAgain{tx.first()}
 	case answer == nil:

@@ -96,7 +96,7 @@ func TestTransactCommitsByTheAnswer(t *testing.T) {
 		"a statement of its own that rolls back and begins is found out": {func(ctx context.Context) (*testserver.Answer, error) {
 			_, err := Tx(ctx).Exec(ctx, `ROLLBACK; BEGIN; INSERT INTO effects VALUES ('x')`, pgx.QueryExecModeSimpleProtocol)
 			return answer(), err
-		}, 0, testserver.Free, nil},
+		}, 0, testserver.Free, testserver.ErrInDoubt},
 		"a lost connection rolls all back": {func(ctx context.Context) (*testserver.Answer, error) {
 			_, _ = Tx(ctx).Exec(ctx, `SELECT pg_terminate_backend(pg_backend_pid())`)
 			return answer(), nil
