@@ -241,7 +241,7 @@ func (c *call) finish(y *try) (*http.Response, error) {
 func (c *call) fail(why error) (*http.Response, error) {
 	c.body.finish(false)
 	e := c.report()
-	e.Err = join(c.stop, why)
+	e.Err = hide(join(c.stop, why))
 	c.own.private = false
 	c.op.lock()
 	defer c.op.unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 )
@@ -85,6 +86,9 @@ func (e *Error) advice() string {
 	}
 }
 
+// LogValue shows in a log what Error says; without it a JSON log would show the saved operation alone.
+func (e *Error) LogValue() slog.Value { return slog.StringValue(e.Error()) }
+
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -134,4 +138,35 @@ func join(errs ...error) (err error) {
 		}
 	}
 	return err
+}
+
+// A beneath is a cause that another operation's *Error is part of: the base could not fetch a token with a client of this
+// package, or the context was cancelled because something beside it failed. What that says of the other operation must
+// not be taken for this one's.
+type beneath struct{ err error }
+
+// hide returns err, or what may be shown of it if it has an *Error of another operation in it.
+func hide(err error) error {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return beneath{err}
+	}
+	return err
+}
+
+func (b beneath) Error() string { return b.err.Error() }
+
+func (b beneath) Is(target error) bool {
+	switch target.(type) {
+	case Outcome, Verdict, *Error:
+		return false
+	}
+	return errors.Is(b.err, target)
+}
+
+func (b beneath) As(target any) bool {
+	switch target.(type) {
+	case *Outcome, *Verdict, **Error:
+		return false
+	}
+	return errors.As(b.err, target)
 }

@@ -45,9 +45,9 @@ func (y *try) classify(err error) fault {
 		return source
 	case certificateError(err):
 		return certificate
-	case notProcessed(err):
+	case notProcessed(err) && y.sent() <= 1:
 		return unprocessed
-	case y.flight != nil && y.flight.conns.Load() > 0:
+	case y.flight != nil && y.flight.sends.Load() > 0:
 		return unanswered
 	case y.call.t.standard() && unsendable(y.req):
 		return local

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http/httptrace"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +22,10 @@ type flight struct {
 
 	outer  context.Context // of the caller, with whatever hooks it has
 	frozen net.Conn        // a connection not to wait for again
-	limit  int32           // sends that are allowed
-	conns  atomic.Int32    // connections that the request was given, one for each send
+	limit  int32           // sends that are allowed; 0 for any number
+	named  string          // the header by which a send is told from what else the base does with its context; "" for none
+	sought atomic.Bool     // a connection was looked for
+	sends  atomic.Int32    // requests that were written or about to be: those with the header, otherwise the connections given
 	trace  atomic.Pointer[httptrace.ClientTrace]
 
 	mu     sync.Mutex
@@ -73,13 +76,27 @@ func (f *flight) newTrace() *httptrace.ClientTrace {
 	var trace httptrace.ClientTrace
 	outer := httptrace.ContextClientTrace(f.outer)
 	if outer == nil {
-		trace.GotConn = f.gotConn
+		trace.GetConn, trace.GotConn = f.getConn, f.gotConn
 	} else {
 		trace = *outer
+		trace.GetConn = func(hostPort string) {
+			f.getConn(hostPort)
+			if outer.GetConn != nil {
+				outer.GetConn(hostPort)
+			}
+		}
 		trace.GotConn = func(info httptrace.GotConnInfo) {
 			f.gotConn(info)
 			if outer.GotConn != nil {
 				outer.GotConn(info)
+			}
+		}
+	}
+	if f.named != "" {
+		trace.WroteHeaderField = func(name string, values []string) {
+			f.wroteField(name, values)
+			if outer != nil && outer.WroteHeaderField != nil {
+				outer.WroteHeaderField(name, values)
 			}
 		}
 	}
@@ -98,6 +115,9 @@ func (f *flight) newTrace() *httptrace.ClientTrace {
 	return &trace
 }
 
+// getConn runs before a connection is looked for. A protocol that was plugged into net/http's transport does not do that.
+func (f *flight) getConn(string) { f.sought.Store(true) }
+
 // gotConn runs before each send.
 func (f *flight) gotConn(info httptrace.GotConnInfo) {
 	f.mu.Lock()
@@ -106,8 +126,18 @@ func (f *flight) gotConn(info httptrace.GotConnInfo) {
 		f.reused = info.Conn
 	}
 	f.mu.Unlock()
-	if f.conns.Add(1) > f.limit && f.cancel != nil {
+	if f.named != "" {
+		return
+	}
+	if f.sends.Add(1) > f.limit && f.limit > 0 && f.cancel != nil {
 		f.cancel(errResend)
+	}
+}
+
+// wroteField runs when a header is about to be written.
+func (f *flight) wroteField(name string, values []string) {
+	if strings.EqualFold(name, f.named) && len(values) > 0 && values[0] == f.header[0] {
+		f.sends.Add(1)
 	}
 }
 

@@ -44,12 +44,15 @@ func (h *history) unanswered() { h.doubt = true }
 func (h *history) unprocessed() { h.refused = true }
 
 // cut records a reply whose head arrived and whose body did not. A 2xx is proof all the same.
-func (h *history) cut(status int) {
-	if success(status) {
+func (h *history) cut(r ruling) {
+	switch {
+	case !success(r.status):
+		h.doubt = true
+	case r.verdict == Replay:
+		h.replayed(r)
+	default:
 		h.prove(Applied)
-		return
 	}
-	h.doubt = true
 }
 
 // A ruling is a verdict with what else decides about the outcome.
@@ -144,17 +147,22 @@ func (c *call) outcome() Outcome {
 
 // judge reads the reply and records what the attempt tells of the operation.
 func (c *call) judge(y *try) {
-	op := c.op
+	op, sends := c.op, y.sent()
 	op.lock()
+	if !c.hop && sends > 1 && !y.resentUnprocessed() {
+		op.history.doubt = true // what came back is no answer to the sends before the last
+	}
 	before := op.history
 	op.unlock()
 	var r ruling
-	if y.err == nil {
+	if y.resp != nil {
 		r = c.read(y, before)
 	}
-	y.verdict = r.verdict
-	c.verdict, c.resource = r.verdict, r.resource
-	sends := y.sent()
+	if y.err == nil {
+		y.verdict, c.verdict, c.resource = r.verdict, r.verdict, r.resource
+	} else {
+		c.verdict, c.resource = 0, ""
+	}
 	c.attempts++
 	c.sends += int32(sends)
 	if c.hop {
@@ -170,7 +178,7 @@ func (c *call) judge(y *try) {
 	case y.err == nil:
 		h.answered(r)
 	case y.fault == cut:
-		h.cut(y.resp.StatusCode)
+		h.cut(r)
 	case y.fault == unprocessed:
 		h.unprocessed()
 	case sends > 0:

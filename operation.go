@@ -97,6 +97,9 @@ func (op *Operation) Bind(req *http.Request) error {
 
 // Key returns the operation's key; it is empty for an operation that has none yet, or whose API takes none.
 func (op *Operation) Key() string {
+	if op == nil {
+		return ""
+	}
 	op.lock()
 	defer op.unlock()
 	return op.key
@@ -104,6 +107,9 @@ func (op *Operation) Key() string {
 
 // Outcome returns what may be believed of the operation now.
 func (op *Operation) Outcome() Outcome {
+	if op == nil {
+		return Unknown
+	}
 	op.lock()
 	defer op.unlock()
 	return op.history.outcome()
@@ -133,8 +139,14 @@ type saved struct {
 
 // MarshalJSON saves the operation: its key, beginning, fingerprint and what is known of it, and neither body nor query.
 func (op *Operation) MarshalJSON() ([]byte, error) {
+	if op == nil {
+		return []byte("null"), nil
+	}
 	op.mu.Lock()
 	defer op.mu.Unlock()
+	if op.begun.IsZero() {
+		op.begun = time.Now() // whoever restores it must not count from then
+	}
 	s := saved{Key: op.key, Begun: op.begun, Sends: op.history.sends, Outcome: op.history.outcome().String()}
 	if b := op.bound; b != nil {
 		s.Method, s.URL = b.method, b.url
@@ -160,6 +172,7 @@ func (op *Operation) UnmarshalJSON(data []byte) error {
 	}
 	op.mu.Lock()
 	defer op.mu.Unlock()
+	op.history, op.failed = history{}, nil // whatever the variable held before
 	op.bring(s.Key)
 	op.begun = s.Begun
 	op.history.restored = true

@@ -11,7 +11,7 @@ func (c *call) read(y *try, before history) ruling {
 	resp, d := y.resp, &c.t.Dialect
 	r := ruling{
 		status:   resp.StatusCode,
-		before:   before.sends > 0,
+		before:   before.sends > 0 || before.inFlight > 1 || y.sent() > 1,
 		rollback: d.FailuresRollBack,
 		safe:     c.safe,
 	}

@@ -165,7 +165,7 @@ func (y *try) pass(prefix []byte, rest io.ReadCloser) {
 	case f != nil:
 		f.passed = passed{prefix: prefix, rest: rest, try: y, status: y.resp.StatusCode}
 		y.resp.Body = &f.passed
-	case prefix != nil:
+	case rest != y.resp.Body:
 		y.resp.Body = &passed{prefix: prefix, rest: rest, try: y, status: y.resp.StatusCode}
 	}
 }

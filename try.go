@@ -95,11 +95,13 @@ func (c *call) watch(y *try) {
 		y.flight = new(flight)
 	}
 	f := y.flight
-	// A keyed attempt is one send. Without a key net/http repeats only what was not processed, but over HTTP/2 without
-	// end (golang/go#52459).
-	f.timeout, f.limit = timeout, 3
-	if c.keyed {
+	f.timeout, f.limit = timeout, 0
+	switch {
+	case !c.t.standard():
+	case c.keyed: // an attempt is one send
 		f.limit = 1
+	default: // without a key net/http repeats only what was not processed, but over HTTP/2 without end (golang/go#52459)
+		f.limit = 3
 	}
 	if timeout > 0 || c.body == nil || !c.keyed {
 		y.Context, f.cancel = context.WithCancelCause(y.Context)
@@ -165,6 +167,9 @@ func (c *call) addKey(y *try) {
 	}
 	y.flight.header[0] = quoteKey(c.key, d.Quoted)
 	h[name] = y.flight.header[:]
+	if !c.t.standard() {
+		y.flight.named = name
+	}
 }
 
 // unreplayable spells a header so that net/http does not take it for a promise that it may repeat the request.
@@ -215,7 +220,7 @@ func (y *try) send() {
 // sent returns how many requests went out for the attempt.
 func (y *try) sent() int {
 	if f := y.flight; f != nil {
-		if n := int(f.conns.Load()); n > 0 {
+		if n := int(f.sends.Load()); n > 0 {
 			return n
 		}
 	}
@@ -225,8 +230,14 @@ func (y *try) sent() int {
 	return 1
 }
 
-// silent reports whether the request provably got no connection.
+// resentUnprocessed reports whether net/http sent the request more than once for reasons that leave no doubt about the sends
+// before the last: over HTTP/1, and without a header that allows more, it only repeats what it could not write.
+func (y *try) resentUnprocessed() bool {
+	return !y.call.keyed && y.call.t.standard() && y.resp != nil && y.resp.ProtoMajor == 1
+}
+
+// silent reports whether the request provably got no connection: net/http's own transport looked for one and found none.
 func (y *try) silent() bool {
 	f := y.flight
-	return f != nil && f.conns.Load() == 0 && f.asked() && y.call.t.standard()
+	return f != nil && f.sought.Load() && f.sends.Load() == 0 && y.call.t.standard()
 }
