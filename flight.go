@@ -19,6 +19,7 @@ type flight struct {
 	timer    *time.Timer             // nil without a timeout
 	ended    atomic.Bool             // the attempt is over: its timer means nothing
 	timedOut atomic.Bool
+	moved    atomic.Int64 // when there was progress, as time since start; 0 if there was none
 
 	outer  context.Context // of the caller, with whatever hooks it has
 	frozen net.Conn        // a connection not to wait for again
@@ -153,23 +154,39 @@ func (f *flight) reusedConn() net.Conn {
 
 // depart starts the attempt's time.
 func (f *flight) depart() {
-	if f != nil && f.timeout > 0 {
-		f.timer = time.AfterFunc(f.timeout, f.expire)
+	if f == nil || f.timeout <= 0 {
+		return
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.timer = time.AfterFunc(f.timeout, f.expire)
 }
 
-// progress starts the attempt's time anew.
+// start is what progress is counted from.
+var start = time.Now()
+
+// progress starts the attempt's time anew. It may be called for each read of a long body, so it leaves the timer alone.
 func (f *flight) progress() {
-	if f != nil && f.timer != nil && !f.ended.Load() {
-		f.timer.Reset(f.timeout)
+	if f != nil && f.timeout > 0 {
+		f.moved.Store(int64(time.Since(start)))
 	}
 }
 
+// expire ends the attempt, or waits for the rest of its time if there was progress.
 func (f *flight) expire() {
-	if !f.ended.Load() {
-		f.timedOut.Store(true)
-		f.cancel(errAttemptTimeout)
+	if f.ended.Load() {
+		return
 	}
+	if moved := f.moved.Load(); moved != 0 {
+		if rest := f.timeout - time.Since(start) + time.Duration(moved); rest > 0 {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.timer.Reset(rest)
+			return
+		}
+	}
+	f.timedOut.Store(true)
+	f.cancel(errAttemptTimeout)
 }
 
 // late reports whether the attempt's time ran out.
