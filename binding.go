@@ -41,6 +41,9 @@ func (op *Operation) bind(req *http.Request) error {
 		return nil
 	case was.body && b.body && was.print == b.print:
 		return nil
+	case !was.body && b.body && was.String() == b.String():
+		op.bound = b // its body could not be read ahead before
+		return nil
 	case was.body && b.body, was.String() != b.String():
 		return op.refuse(KeyReused, fmt.Errorf("the key belongs to %s and was given to %s, with another URL or body; nothing was sent", was, b))
 	default:

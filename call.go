@@ -90,30 +90,35 @@ func (c *call) begin() error {
 		c.op, c.hop = prev.op, true
 		return nil
 	}
-	op := operationIn(req.Context())
-	if op != nil && !c.fits(op, prev, header) {
-		op = nil
+	c.op = operationIn(req.Context())
+	if c.op != nil && !c.fits(c.op, prev, header) {
+		c.op = nil
 	}
-	if op == nil && prev != nil && (header == "" || header == prev.key) {
-		op = prev.op
+	given, u := c.op != nil, undertakingIn(req.Context())
+	if c.op == nil && prev != nil && (header == "" || header == prev.key) {
+		c.op = prev.op
 	}
-	c.op = op
-	if op == nil {
+	if c.op == nil && u != nil {
+		c.op = u.find(req, header)
+	}
+	if c.op == nil {
 		c.op = &c.own
 	}
-	return c.settleKey(header, op != nil, prev)
+	err := c.settleKey(header, given, prev)
+	if err == nil && u != nil {
+		c.own.private = false
+		u.note(c.op)
+	}
+	return err
 }
 
-// fits reports whether the operation in the context is this request's. One that the caller made takes the methods of the
-// dialect, and the one it is bound to; one that Client.Do made takes the first request.
+// fits reports whether the caller's operation in the context is this request's: it takes the methods of the dialect, and the
+// one it is bound to.
 func (c *call) fits(op *Operation, prev *call, header string) bool {
 	op.lock()
 	defer op.unlock()
 	if prev != nil && prev.op == op {
 		return true
-	}
-	if op.auto {
-		return !op.taken
 	}
 	if header != "" && header != op.key {
 		return false
@@ -133,7 +138,7 @@ func (c *call) settleKey(header string, given bool, prev *call) error {
 	}
 	key := op.key
 	op.failed = nil
-	c.explicit = given && !op.auto && !led
+	c.explicit = given && !led
 	op.unlock()
 	if key == "" && (takes && !d.InBody || c.explicit) {
 		var err error
@@ -152,8 +157,8 @@ func (c *call) settleKey(header string, given bool, prev *call) error {
 	}
 	op.lock()
 	defer op.unlock()
-	if op.auto && !op.taken {
-		op.taken, op.first = true, c.req
+	if op.bound == nil && op.first == nil {
+		op.first = c.req
 	}
 	if c.keyed && op.begun.IsZero() {
 		op.begun, c.fresh = time.Now(), true
@@ -259,9 +264,9 @@ func (c *call) after(err error) error {
 
 // report is how the call ended, as an error.
 func (c *call) report() *Error {
+	c.op.show()
 	c.op.lock()
 	defer c.op.unlock()
-	c.op.show()
 	return &Error{
 		Operation:  c.op,
 		Outcome:    c.op.history.outcome(),

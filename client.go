@@ -1,7 +1,6 @@
 package semel
 
 import (
-	"context"
 	"errors"
 	"net/http"
 )
@@ -23,58 +22,17 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, refusal(new(Operation), 0, err)
 	}
-	op := operationIn(req.Context())
-	if op == nil {
-		u := &undertaking{Context: req.Context(), op: Operation{auto: true}}
-		u.request = *req.WithContext(u)
-		op, req = &u.op, &u.request
-	}
+	u := &undertaking{Context: req.Context(), asked: req}
+	u.request = *req.WithContext(u)
 	client := c.HTTP
 	if client == nil {
 		client = c.own.Client()
 	}
-	resp, err := client.Do(req)
+	resp, err := client.Do(&u.request)
 	if err != nil {
-		return nil, op.explain(err)
+		return nil, u.explain(err)
 	}
 	return Check(resp, nil)
-}
-
-// An undertaking is the operation of a Do that was given none, in one allocation with the context and the request that carry
-// it.
-type undertaking struct {
-	context.Context
-	op      Operation
-	request http.Request
-}
-
-func (u *undertaking) Value(key any) any {
-	if key == (operationKey{}) {
-		return &u.op
-	}
-	return u.Context.Value(key)
-}
-
-// explain makes an *Error of what http.Client returned. With a Timeout it rebuilds errors as text, so the operation knows
-// better how it ended than they do. Without any attempt on record nobody knows who sent what.
-func (op *Operation) explain(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	op.mu.Lock()
-	defer op.mu.Unlock()
-	op.show()
-	if op.failed != nil {
-		known := *op.failed
-		known.Outcome, known.Err = op.history.outcome(), join(err, known.Err)
-		return &known
-	}
-	e = &Error{Operation: op, Attempts: op.history.attempts, Sends: op.history.sends, Err: err}
-	if op.history.attempts > 0 {
-		e.Outcome = op.history.outcome()
-	}
-	return e
 }
 
 // Check judges what any client on top of a Transport returned: semel.Check(client.Do(req)). It returns the response if it
@@ -89,7 +47,7 @@ func Check(resp *http.Response, err error) (*http.Response, error) {
 		if errors.As(err, &e) {
 			return nil, e
 		}
-		return nil, &Error{Operation: new(Operation), Err: err}
+		return nil, &Error{Operation: new(Operation), Err: bare(err)}
 	}
 	if resp == nil {
 		return nil, &Error{Operation: new(Operation), Err: errors.New("neither a response nor an error")}

@@ -21,10 +21,8 @@ type Operation struct {
 	bound   *binding // nil until the first request
 	history history
 	failed  *Error // how the last call ended, if without a reply
-	auto    bool   // made by Client.Do: takes whatever request comes first
-	taken   bool   // by that request
 
-	first   *http.Request // that took it, until show
+	first   *http.Request // that made it come to be, if nobody bound it
 	private bool          // within a RoundTrip that has not returned: nobody else can see it
 }
 
@@ -41,11 +39,28 @@ func (op *Operation) unlock() {
 	}
 }
 
-// show binds an operation that Client.Do made to the request that took it, before anybody sees the operation. Most are never
-// seen.
+// show binds an operation that nobody has bound to the request that made it, before the caller sees it. Most are never seen.
+// A long body is not read for that: then only method and URL are known.
 func (op *Operation) show() {
-	if op.first != nil {
-		op.bound, op.first = &binding{method: methodOf(op.first), url: shortURL(op.first.URL)}, nil
+	op.lock()
+	first := op.first
+	if op.bound != nil {
+		first = nil
+	}
+	op.unlock()
+	if first == nil {
+		return
+	}
+	b := &binding{method: methodOf(first), url: shortURL(first.URL)}
+	if !hasBody(first) || first.ContentLength > 0 && first.ContentLength <= smallReply {
+		if whole, err := bindingOf(first); err == nil {
+			b = whole
+		}
+	}
+	op.lock()
+	defer op.unlock()
+	if op.bound == nil {
+		op.bound = b
 	}
 }
 
@@ -183,7 +198,7 @@ func (op *Operation) UnmarshalJSON(data []byte) error {
 	case AppliedEarlier.String():
 		op.history.proven = AppliedEarlier
 	}
-	op.bound = nil
+	op.bound, op.first = nil, nil
 	if s.Method != "" {
 		op.bound = &binding{method: s.Method, url: s.URL, body: len(s.Fingerprint) > 0}
 		copy(op.bound.print[:], s.Fingerprint)

@@ -35,7 +35,7 @@ func (y *try) Value(key any) any {
 	switch key {
 	case callKey{}:
 		return y.call
-	case operationKey{}:
+	case operationKey{}, undertakingKey{}:
 		return nil
 	case traceKey:
 		if f := y.flight; f != nil {
