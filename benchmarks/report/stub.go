@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"regexp"
@@ -23,7 +24,7 @@ func (s series) median(of func(benchmarks.Sample) float64) float64 {
 
 func ns(s benchmarks.Sample) float64     { return s.NS }
 func bytes(s benchmarks.Sample) float64  { return s.Bytes }
-func allocs(s benchmarks.Sample) float64 { return s.Allocs }
+func allocs(s benchmarks.Sample) float64 { return math.Round(s.Allocs) } // the rest is the runtime's
 
 // ratio and difference compare pass by pass, so that a slow phase of the machine counts for both sides.
 func (s series) ratio(base series) float64 {
