@@ -105,11 +105,11 @@ func status(code int, after time.Duration) deed {
 // fault is the guard's hook: it does the deed of the point, and writes it down.
 func (w *world) fault(ctx context.Context, p testserver.Point, v testserver.Visit) error {
 	a := arrivalIn(ctx)
-	if w.gate != nil {
-		w.gate.at(fmt.Sprintf("call %d arrival %d %s", a.call, a.n, pointNames[p]))
-	}
 	if w.calm.Load() {
 		return nil
+	}
+	if w.gate != nil {
+		w.gate.at(fmt.Sprintf("call %d attempt %d %s", a.call, a.try, pointNames[p]))
 	}
 	d := w.plan.deed(a.job, a.n, p)
 	if d.what == "" {

@@ -35,6 +35,7 @@ type plan struct {
 	conn   func(n int) semeltest.Plan
 	copied func(job, arrival int) (after time.Duration, yes bool)
 	shaky  func(call storeCall, n int) storeFault
+	unheld func(name string) bool // by the gate of a schedule, if there is one
 }
 
 // A job is one operation that somebody wants done once.

@@ -80,6 +80,7 @@ func (w *world) run() {
 		w.employ(j, client, &callers)
 	}
 	callers.Wait()
+	w.gate.open()
 	w.background.Wait()
 	time.Sleep(time.Minute) // leases lapse
 	w.settleDown()
@@ -122,12 +123,13 @@ func (w *world) end() {
 // panic of the bubble: broken says so.
 func bubble(t *testing.T, p *plan, d func(*world) defect) (w *world, broken any) {
 	t.Helper()
-	defer func() { broken = recover() }()
-	synctest.Test(t, func(*testing.T) {
-		w = newWorld(p, d)
-		w.run()
+	broken = caughtPanic(func() {
+		synctest.Test(t, func(*testing.T) {
+			w = newWorld(p, d)
+			w.run()
+		})
 	})
-	return w, nil
+	return w, broken
 }
 
 // A base is what a client process sends its attempts with.
