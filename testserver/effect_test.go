@@ -126,6 +126,28 @@ func TestAKeyedOperationIsRunAgainOnlyWhileTheDownstreamKnowsItsKey(t *testing.T
 	})
 }
 
+// A re-run that names nothing does not know what the run before it has started.
+func TestAReRunDoesNotForgetTheFirstRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := new(effect)
+		e.do = func(w http.ResponseWriter, r *http.Request) {
+			if e.runs.Load() == 1 {
+				downstream(r)
+			}
+			w.WriteHeader(503)
+		}
+		g := guard(e)
+		g.Effect = testserver.Keyed
+		for range 2 {
+			require.Equal(t, 503, do(g, request("k", "")).status)
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, testserver.Pending, state(t, g, "k"))
+		time.Sleep(24 * time.Hour)
+		do(g, request("k", "")).is(t, 409, "outcome_unknown")
+	})
+}
+
 func TestADownstreamKeyDependsOnTheOperationAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string

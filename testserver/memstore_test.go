@@ -101,6 +101,24 @@ func TestALapsedClaimIsRunAgainWithinItsTime(t *testing.T) {
 	}
 }
 
+// Whoever asks again with the same owner finds its own claim, lapsed or not.
+func TestAnOwnerFindsItsOwnClaim(t *testing.T) {
+	for _, started := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := new(testserver.MemStore)
+			c := claimOf("k")
+			c.Started = started
+			first := claim(t, s, c)
+			for range 2 {
+				again := claim(t, s, c)
+				require.True(t, again.HeldBy(c.Owner))
+				require.Equal(t, first.Fence, again.Fence)
+				time.Sleep(2 * time.Second)
+			}
+		})
+	}
+}
+
 // servers.md B36, B38: purging takes no key that lives, and none that was claimed again.
 func TestPurge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

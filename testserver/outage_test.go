@@ -54,6 +54,24 @@ func TestASettleThatFails(t *testing.T) {
 	}
 }
 
+// Settling has its own time, whatever the handler's was.
+func TestAClaimIsKeptUpWhileItIsSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := flaky()
+		g := guard(new(effect))
+		g.Store, g.Deadline = store, time.Second
+		store.fail(store.before, "Settle", 1<<30)
+		require.Equal(t, 201, do(g, request("k", "")).status)
+		for range 4 {
+			time.Sleep(time.Minute)
+			do(g, request("k", "")).is(t, 409, "in_progress")
+		}
+		store.fail(store.before, "Settle", 0)
+		require.NoError(t, g.Drain(t.Context()))
+		require.True(t, do(g, request("k", "")).replayed())
+	})
+}
+
 func TestAStoreThatIsGoneForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := new(effect)

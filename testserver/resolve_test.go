@@ -120,6 +120,25 @@ func TestALateOwnerAnswersWithWhatWasResolved(t *testing.T) {
 	})
 }
 
+// In a kind that nobody may run again, the handler goes on even if somebody resolves its key meanwhile.
+func TestAHandlerIsNotStoppedByAResolution(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told error
+		store := flaky()
+		g := guard(&effect{do: works(50*time.Second, &told)})
+		g.Store = store
+		first := make(chan reply)
+		go func() { first <- do(g, request("k", "")) }()
+		synctest.Wait()
+		store.fail(store.before, "Renew", 1<<30)
+		time.Sleep(11 * time.Second)
+		require.NoError(t, g.Resolve(t.Context(), id("k"), answer))
+		store.fail(store.before, "Renew", 0)
+		require.Equal(t, "found", (<-first).body)
+		require.NoError(t, told)
+	})
+}
+
 func TestRecover(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

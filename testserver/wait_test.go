@@ -93,7 +93,13 @@ func TestAWaitingRequest(t *testing.T) {
 				g.Effect, g.Fault, g.MaxWait = tt.kind, tt.at, time.Minute
 				go do(g, request("k", ""))
 				synctest.Wait()
+				begun := time.Now()
 				tt.got(t, do(g, request("k", "", "Prefer", "wait=30")))
+				waited := 10 * time.Second // for a lease
+				if tt.do != nil {
+					waited = time.Second // for the first to end
+				}
+				require.InDelta(t, waited.Seconds(), time.Since(begun).Seconds(), 0.1)
 				require.Equal(t, tt.runs, e.runs.Load())
 			})
 		})
