@@ -28,10 +28,13 @@ type trouble struct {
 	up      *Cut
 	down    *Cut
 	copies  []time.Duration
-	status  int // of a reply that a gateway makes up
+	status  int  // of a reply that a gateway makes up
+	early   bool // before it has read the request's body
 	header  http.Header
 	body    string
-	raw     *string // what the connection carries instead of the reply
+	half    End                       // in the middle of the request's body
+	hold    time.Duration             // until the request goes out; its copies do at once
+	garble  func(reply []byte) []byte // what the connection carries instead of the reply
 	actions map[testserver.Point][]testserver.Action
 }
 

@@ -16,6 +16,8 @@ type Event struct {
 	Copy   bool   // it belongs to a copy that the network made of the attempt's request
 	Status int    // of replies
 	Detail string
+
+	method string // of the attempt
 }
 
 // A Kind is what an [Event] is about. The client's events are call, attempt, send, reply, failure and belief; the server's

@@ -171,8 +171,8 @@ func brief(key string) string {
 		return "(none)"
 	}
 	key = strings.Trim(key, `"`)
-	if len(key) > 8 {
-		return key[:6] + "…"
+	if len(key) > 9 {
+		return key[:4] + "…" + key[len(key)-3:]
 	}
 	return key
 }

@@ -50,37 +50,38 @@ func troubled(t *testing.T) *semeltest.History {
 
 const diagram = `
           client                               │            │ server
-       0s attempt 1 of key a7c31c…,            │───────────▶│ arrives: POST /transfers
+       0s attempt 1 of key a7c3…-29,           │───────────▶│ arrives: POST /transfers
             LoseReply(1)                       │            │
                                                │            │ · BeforeClaim · AfterClaim
-                                               │            │ ★ EFFECT of key a7c31c…
+                                               │            │ ★ EFFECT of key a7c3…-29
                                                │            │ · AfterEffect · AfterSettle ·
                                                │            │   InReply
                                                │   ✗────────│ answers 201
           ✗ connection reset                   │            │
-       1s attempt 2 of key a7c31c…, NoDial(2)  │            │
+       1s attempt 2 of key a7c3…-29, NoDial(2) │            │
           ✗ connection refused                 │            │
-       2s attempt 3 of key a7c31c…,            │────────✗   │
+       2s attempt 3 of key a7c3…-29,           │────────✗   │
             CutRequest(3, 30, RST)             │            │
           ✗ connection reset                   │            │
-       3s attempt 4 of key a7c31c…, Late(4, 5s)│───────────▶│ arrives: POST /transfers
+       3s attempt 4 of key a7c3…-29, Late(4,   │───────────▶│ arrives: POST /transfers
+            5s)                                │            │
                                                │            │ · BeforeClaim · AfterSettle ·
                                                │            │   InReply
           201, replayed                        │◀───────────│ answers 201
-       4s attempt 5 of key a7c31c…, CutReply(5,│───────────▶│ arrives: POST /transfers
-            100, FIN)                          │            │
+       4s attempt 5 of key a7c3…-29,           │───────────▶│ arrives: POST /transfers
+            CutReply(5, 100, FIN)              │            │
                                                │            │ · BeforeClaim · AfterSettle ·
                                                │            │   InReply
                                                │   ✗────────│ answers 201
           ✗ malformed MIME header line         │            │
-       5s attempt 6 of key a7c31c…, Reply(6,   │───────────▶│ arrives: POST /transfers
+       5s attempt 6 of key a7c3…-29, Reply(6,  │───────────▶│ arrives: POST /transfers
             503, 1s)                           │            │
           503                                  │◀───────────│ answers 503
-       6s attempt 7 of key a7c31c…             │───────────▶│ arrives: POST /transfers
+       6s attempt 7 of key a7c3…-29            │───────────▶│ arrives: POST /transfers
                                                │            │ · BeforeClaim · AfterSettle ·
                                                │            │   InReply
           201, replayed                        │◀───────────│ answers 201
-       8s copy of attempt 4, key a7c31c…       │───────────▶│ arrives: POST /transfers
+       8s copy of attempt 4, key a7c3…-29      │───────────▶│ arrives: POST /transfers
                                                │            │ · BeforeClaim · AfterSettle ·
                                                │            │   InReply
           (for nobody)                         │◀───────────│ answers 201

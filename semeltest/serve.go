@@ -2,6 +2,7 @@ package semeltest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -44,7 +45,9 @@ func (w *World) handle(rw http.ResponseWriter, r *http.Request) {
 	}
 	first := y.arrivals.Add(1) == 1
 	if t := y.trouble; first && t.status != 0 {
-		_, _ = io.Copy(io.Discard, r.Body)
+		if !t.early {
+			_, _ = io.Copy(io.Discard, r.Body)
+		}
 		for name, values := range t.header {
 			rw.Header()[name] = values
 		}
@@ -53,12 +56,13 @@ func (w *World) handle(rw http.ResponseWriter, r *http.Request) {
 		finished = true
 		return
 	}
-	if first && y.trouble.raw != nil {
-		w.serveRaw(rw, r, *y.trouble.raw)
+	r = r.WithContext(context.WithValue(r.Context(), tryKey{}, y))
+	if first && y.trouble.garble != nil {
+		w.garble(rw, r, y.trouble.garble)
 		seen.hijacked, finished = true, true
 		return
 	}
-	w.Handler.ServeHTTP(seen, r.WithContext(context.WithValue(r.Context(), tryKey{}, y)))
+	w.Handler.ServeHTTP(seen, r)
 	finished = true
 }
 
@@ -73,15 +77,21 @@ func (w *World) enter() bool {
 	return true
 }
 
-// serveRaw lets the handler work for nobody, and answers with these bytes.
-func (w *World) serveRaw(rw http.ResponseWriter, r *http.Request, raw string) {
-	w.Handler.ServeHTTP(&nobody{header: make(http.Header)}, r)
+// garble lets the handler work, and sends other bytes than its reply. It needs HTTP/1.1.
+func (w *World) garble(rw http.ResponseWriter, r *http.Request, change func([]byte) []byte) {
+	kept := &copying{ResponseWriter: &nobody{header: make(http.Header)}}
+	w.Handler.ServeHTTP(kept, r)
+	var reply bytes.Buffer
+	_ = (&http.Response{
+		ProtoMajor: 1, ProtoMinor: 1, StatusCode: max(kept.code, http.StatusOK), Header: kept.Header(),
+		ContentLength: int64(kept.body.Len()), Body: io.NopCloser(bytes.NewReader(kept.body.Bytes())),
+	}).Write(&reply) // into memory
 	c, _, err := http.NewResponseController(rw).Hijack()
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	w.record(tryFrom(r.Context()), onAnswer, 0, "garbled")
-	_, _ = io.WriteString(c, raw)
+	w.record(tryFrom(r.Context()), onAnswer, kept.code, "garbled")
+	_, _ = c.Write(change(reply.Bytes()))
 	c.Close()
 }
 

@@ -36,12 +36,16 @@ func ended(ctx context.Context, end End, op string, stop <-chan struct{}) error 
 	return &net.OpError{Op: op, Net: "tcp", Err: syscall.ECONNRESET}
 }
 
-// cutRequest lets only the first bytes of a request out, or returns an error if that is less than its head.
-func cutRequest(req *http.Request, c Cut) error {
+// headSize is about what the head of a request takes.
+func headSize(req *http.Request) int64 {
 	var head byteCount
 	_ = req.Header.Write(&head)
-	head += byteCount(len(req.Method) + len(req.URL.RequestURI()) + len(" HTTP/1.1\r\n") + len("Host: \r\n") + len(req.URL.Host) + 4)
-	left := c.After - int64(head)
+	return int64(head) + int64(len(req.Method)+len(req.URL.RequestURI())+len(" HTTP/1.1\r\n")+len("Host: \r\n")+len(req.URL.Host)+len("User-Agent: Go-http-client/1.1\r\nContent-Length: 100\r\n\r\n"))
+}
+
+// cutRequest lets only the first bytes of a request out, or returns an error if that is less than its head.
+func cutRequest(req *http.Request, c Cut) error {
+	left := c.After - headSize(req)
 	if left < 0 || req.Body == nil || req.Body == http.NoBody {
 		closeBody(req)
 		return ended(req.Context(), c.End, "write", nil)

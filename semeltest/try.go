@@ -22,6 +22,7 @@ const attemptHeader = "Semeltest-Attempt"
 type try struct {
 	world    *World
 	id       string
+	method   string
 	key      string
 	op, n    int
 	copy     bool
@@ -46,17 +47,19 @@ func (y *try) roundTrip(req *http.Request) (*http.Response, error) {
 	resp.Request = req
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		resp.Body = &replyBody{ReadCloser: resp.Body, try: y}
+		y.world.unclosed.Add(1)
 	}
 	return resp, nil
 }
 
 func (y *try) attempt(req *http.Request) (*http.Response, error) {
 	t, ctx := y.trouble, req.Context()
+	if err := pause(ctx, t.hang); err != nil {
+		closeBody(req)
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: addr(req.URL.Host), Err: err}
+	}
 	if t.dial != nil {
 		closeBody(req)
-		if err := pause(ctx, t.hang); err != nil {
-			return nil, err
-		}
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: addr(req.URL.Host), Err: t.dial}
 	}
 	out := req.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { y.gotConn(req, info) }}))
@@ -70,6 +73,13 @@ func (y *try) attempt(req *http.Request) (*http.Response, error) {
 		}
 	} else {
 		out.Header.Set(attemptHeader, y.id)
+	}
+	if err := pause(ctx, t.hold); err != nil {
+		closeBody(out)
+		return nil, err
+	}
+	if t.half != Open {
+		t.up = &Cut{After: headSize(out) + max(out.ContentLength, 0)/2, End: t.half}
 	}
 	if t.up != nil && y.soft(req, t.up) {
 		if err := cutRequest(out, *t.up); err != nil {
@@ -204,22 +214,30 @@ func closeBody(req *http.Request) {
 // A replyBody tells the history how a reply's body ended.
 type replyBody struct {
 	io.ReadCloser
-	try    *try
-	ended  atomic.Bool
-	closed atomic.Bool
+	try   *try
+	ended atomic.Bool
 }
 
 func (b *replyBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && !b.ended.Swap(true) && err != io.EOF && !b.closed.Load() {
+	if err != nil && !b.end() && err != io.EOF {
 		b.try.world.record(b.try, onFailure, 0, "in the body: "+shortError(err))
 	}
 	return n, err
 }
 
 func (b *replyBody) Close() error {
-	b.closed.Store(true)
+	b.end()
 	return b.ReadCloser.Close()
+}
+
+// end counts the body as done, and reports whether it was already.
+func (b *replyBody) end() bool {
+	was := b.ended.Swap(true)
+	if !was {
+		b.try.world.unclosed.Add(-1)
+	}
+	return was
 }
 
 // shortError is what a reader of a diagram needs of an error.

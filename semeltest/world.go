@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -43,7 +44,10 @@ type World struct {
 	history   History
 	keys      map[string]*keyState
 	attempts  map[string]*try // by the name that goes along with their requests
+	performed map[int]string  // keys, by the operation of the context
+	unclosed  atomic.Int32    // replies whose bodies are neither closed nor read to their end
 	closed    chan struct{}
+	conns     map[net.Conn]bool // that the server still works on
 	running   sync.WaitGroup
 }
 
@@ -70,7 +74,7 @@ func (w *World) start() error {
 		return w.failed
 	}
 	w.started, w.closed = true, make(chan struct{})
-	w.keys, w.attempts = make(map[string]*keyState), make(map[string]*try)
+	w.keys, w.attempts, w.performed = make(map[string]*keyState), make(map[string]*try), make(map[int]string)
 	w.transport = &http.Transport{
 		DialContext: w.proxy.DialContext, TLSClientConfig: w.TLS, ForceAttemptHTTP2: true, DisableCompression: true,
 		MaxIdleConnsPerHost: 1000, IdleConnTimeout: 90 * time.Second, ExpectContinueTimeout: time.Second,
@@ -95,7 +99,8 @@ func (w *World) serve() error {
 	if w.HTTP2 {
 		next = []string{"h2"}
 	}
-	w.server = &http.Server{Handler: http.HandlerFunc(w.handle), Protocols: &protocols, TLSConfig: &tls.Config{
+	w.conns = make(map[net.Conn]bool)
+	w.server = &http.Server{Handler: http.HandlerFunc(w.handle), ConnState: w.connState, Protocols: &protocols, TLSConfig: &tls.Config{
 		Certificates: []tls.Certificate{cert}, NextProtos: next,
 		SessionTicketsDisabled: true, // they would count as bytes of the first reply
 	}}
@@ -136,7 +141,21 @@ func (w *World) serve() error {
 	return nil
 }
 
-// Close cuts all connections, ends what still travels, and waits for the handlers.
+// connState counts the connections that the server works on, which it does for half a second after it has closed some.
+func (w *World) connState(c net.Conn, state http.ConnState) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case state == http.StateNew && !w.conns[c]: // from within Serve, which counts as running
+		w.conns[c] = true
+		w.running.Add(1)
+	case (state == http.StateClosed || state == http.StateHijacked) && w.conns[c]:
+		delete(w.conns, c)
+		w.running.Done()
+	}
+}
+
+// Close cuts all connections, ends what still travels, and waits until nothing of the server runs.
 func (w *World) Close() error {
 	w.mu.Lock()
 	started, server := w.started, w.server
@@ -201,9 +220,16 @@ func (w *World) number(req *http.Request) *try {
 		w.keys[key] = k
 	}
 	k.attempts++
-	y := &try{world: w, id: randomName(), key: key, op: k.op, n: k.attempts, trouble: troubleOf(w.Faults, k.op, k.attempts)}
+	y := &try{world: w, id: randomName(), method: req.Method, key: key, op: k.op, n: k.attempts, trouble: troubleOf(w.Faults, k.op, k.attempts)}
 	w.attempts[y.id] = y
+	if n, ok := req.Context().Value(performKey{}).(int); ok && !safe(req.Method) {
+		w.performed[n] = key
+	}
 	return y
+}
+
+func safe(method string) bool {
+	return method == "" || method == http.MethodGet || method == http.MethodHead
 }
 
 // find returns the attempt that a request at the server belongs to; nil if the world's client did not send it.
@@ -216,7 +242,7 @@ func (w *World) find(id string) *try {
 func (w *World) record(y *try, kind Kind, status int, detail string) {
 	e := Event{Kind: kind, Status: status, Detail: detail}
 	if y != nil {
-		e.Key, e.Op, e.N, e.Copy = y.key, y.op, y.n, y.copy
+		e.Key, e.Op, e.N, e.Copy, e.method = y.key, y.op, y.n, y.copy, y.method
 	}
 	w.history.add(e)
 }
