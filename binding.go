@@ -80,9 +80,9 @@ func bindingOf(req *http.Request) (*binding, error) {
 	case !hasBody(req):
 		b.body = true
 	case req.GetBody != nil:
-		body, err := req.GetBody()
+		body, err := openBody(req.GetBody)
 		if err != nil {
-			return nil, fmt.Errorf("%w: GetBody: %w", ErrBody, err)
+			return nil, err
 		}
 		_, err = io.Copy(h, body)
 		if err := errors.Join(err, body.Close()); err != nil {

@@ -53,12 +53,24 @@ func (b *body) open(y *try) (io.ReadCloser, error) {
 	if b.get == nil {
 		return b.capture(y)
 	}
-	rc, err := b.get()
+	rc, err := openBody(b.get)
 	if err != nil {
-		return nil, fmt.Errorf("%w: GetBody: %w", ErrBody, err)
+		return nil, err
 	}
 	if y.flight.timeout > 0 && (b.length <= 0 || b.length > smallBody) {
 		return &progressReader{rc, y}, nil
+	}
+	return rc, nil
+}
+
+// openBody calls a GetBody, which may be wrong.
+func openBody(get func() (io.ReadCloser, error)) (io.ReadCloser, error) {
+	rc, err := get()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: GetBody: %w", ErrBody, err)
+	case rc == nil:
+		return nil, fmt.Errorf("%w: GetBody returned neither a body nor an error", ErrBody)
 	}
 	return rc, nil
 }

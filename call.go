@@ -136,10 +136,13 @@ func (c *call) settleKey(header string, given bool, prev *call) error {
 	if header != "" && op.key == "" {
 		op.bring(header)
 	}
-	key := op.key
+	key, nameless := op.key, op.key == "" && op.history.foreign
 	op.failed = nil
 	c.explicit = given && !led
 	op.unlock()
+	if nameless {
+		return refusal(op, BadKey, errors.New("the key in the context is empty"))
+	}
 	if key == "" && (takes && !d.InBody || c.explicit) {
 		var err error
 		if key, err = c.mint(); err != nil {

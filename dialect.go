@@ -1,6 +1,7 @@
 package semel
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -42,6 +43,19 @@ type Dialect struct {
 var None = Dialect{Methods: []string{}}
 
 var keyedMethods = []string{http.MethodPost, http.MethodPatch}
+
+// valid refuses nonsense by the name of its field.
+func (d *Dialect) valid() error {
+	switch {
+	case d.Header != "" && !token(d.Header):
+		return fmt.Errorf("Dialect.Header is no header name: %q", d.Header)
+	case d.Lifetime < 0:
+		return fmt.Errorf("Dialect.Lifetime is negative: %v", d.Lifetime)
+	case d.MinWait < 0:
+		return fmt.Errorf("Dialect.MinWait is negative: %v", d.MinWait)
+	}
+	return nil
+}
 
 func (d *Dialect) header() string { return or(d.Header, "Idempotency-Key") }
 

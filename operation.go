@@ -107,6 +107,9 @@ func (op *Operation) Bind(req *http.Request) error {
 	if err := sendable(req); err != nil {
 		return refusal(op, 0, err)
 	}
+	if hasBody(req) && req.GetBody == nil {
+		return refusal(op, 0, fmt.Errorf("%w: the request has no GetBody, so nobody can check later that it is the same", ErrBody))
+	}
 	return op.bind(req)
 }
 

@@ -35,6 +35,8 @@ func (p *Policy) check() error {
 		return fmt.Errorf("Policy.AttemptTimeout is negative: %v", p.AttemptTimeout)
 	case p.MaxWait < 0:
 		return fmt.Errorf("Policy.MaxWait is negative: %v", p.MaxWait)
+	case p.AttemptHeader != "" && !token(p.AttemptHeader):
+		return fmt.Errorf("Policy.AttemptHeader is no header name: %q", p.AttemptHeader)
 	case p.Budget != nil:
 		return p.Budget.check()
 	}

@@ -92,6 +92,9 @@ func (t *Transport) check(req *http.Request) error {
 	if err := sendable(req); err != nil {
 		return err
 	}
+	if err := t.Dialect.valid(); err != nil {
+		return err
+	}
 	return t.Retry.check()
 }
 

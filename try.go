@@ -117,7 +117,8 @@ func (c *call) address(y *try) error {
 		dropped, _ = findKey(r.Header, d.header(), d.Quoted)
 	}
 	number := c.t.Retry.AttemptHeader
-	if c.keyed || dropped != "" || number != "" {
+	tempting := !c.safe && tempts(r.Header)
+	if c.keyed || dropped != "" || number != "" || tempting || r.Header == nil {
 		if r.Header = maps.Clone(r.Header); r.Header == nil {
 			r.Header = make(http.Header, 1)
 		}
@@ -128,6 +129,14 @@ func (c *call) address(y *try) error {
 	if number != "" {
 		r.Header[http.CanonicalHeaderKey(number)] = []string{strconv.Itoa(int(y.n))}
 	}
+	if tempting && c.t.standard() {
+		for _, name := range replayable {
+			if lines, ok := r.Header[name]; ok {
+				delete(r.Header, name)
+				r.Header[unreplayable(name)] = lines
+			}
+		}
+	}
 	if c.keyed {
 		c.addKey(y)
 	}
@@ -137,7 +146,7 @@ func (c *call) address(y *try) error {
 	if c.body == nil {
 		return nil
 	}
-	if c.keyed {
+	if c.keyed || !c.t.repeatsUnwritten(r) {
 		r.GetBody = nil // so that net/http cannot send it a second time by itself
 	}
 	var err error
@@ -170,6 +179,25 @@ func (c *call) addKey(y *try) {
 	if !c.t.standard() {
 		y.flight.named = name
 	}
+}
+
+// replayable are the headers that net/http takes for a promise that it may repeat the request.
+var replayable = [...]string{"Idempotency-Key", "X-Idempotency-Key"}
+
+func tempts(h http.Header) bool {
+	for _, name := range replayable {
+		if _, ok := h[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// repeatsUnwritten reports whether net/http, given GetBody and no key, repeats no more than what it could not write: so it is
+// over HTTP/1. Over HTTP/2 it also repeats what the server ended with a PROTOCOL_ERROR, which may have been processed.
+func (t *Transport) repeatsUnwritten(req *http.Request) bool {
+	std, ok := t.base().(*http.Transport)
+	return ok && req.URL.Scheme == "http" && (std.Protocols == nil || !std.Protocols.UnencryptedHTTP2())
 }
 
 // unreplayable spells a header so that net/http does not take it for a promise that it may repeat the request.

@@ -233,9 +233,8 @@ func outcomeOf(resp *http.Response, err error) semel.Outcome {
 // A source is a request body that counts what is done to it.
 type source struct {
 	io.Reader
-	mu                  sync.Mutex
-	closes, lateReads   int
-	closedWhileBlocking bool
+	mu                sync.Mutex
+	closes, lateReads int
 }
 
 func newSource(body string) *source { return &source{Reader: strings.NewReader(body)} }
