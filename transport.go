@@ -8,6 +8,9 @@ import (
 // A Transport performs HTTP operations, each under one idempotency key. It keeps the http.RoundTripper contract: it leaves
 // the request unchanged and never turns a response into an error. The zero Transport is ready and safe for concurrent use.
 // It must not be copied after first use, and its fields must not change then.
+//
+// Over a redirect that keeps the method (307, 308) the operation goes on, and its key goes along, also to another host: the
+// body does, so whoever gets the one gets the other. Where the method changes to GET (301, 302, 303) no key goes out.
 type Transport struct {
 	Base    http.RoundTripper                   // makes the attempts; if nil, http.DefaultTransport
 	Dialect Dialect                             // how the API spells idempotency
