@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"strings"
 )
 
@@ -28,7 +27,7 @@ func (g grid) overFloor(name string, limit, more float64) []bar {
 	}
 	return []bar{
 		atMost(name+" POST1K, ns over floor's", s.ratio(floor), limit, times),
-		atMost(name+" POST1K, allocs over floor's", math.Round(s.median(allocs)-floor.median(allocs)), more, plus),
+		atMost(name+" POST1K, allocs over floor's", s.median(allocs)-floor.median(allocs), more, plus),
 	}
 }
 
@@ -41,7 +40,7 @@ func (g grid) cheaper(name string, peers ...string) []bar {
 		if s == nil || other == nil {
 			continue
 		}
-		ratio, a, b := s.ratio(other), math.Round(s.median(allocs)), math.Round(other.median(allocs))
+		ratio, a, b := s.ratio(other), s.median(allocs), other.median(allocs)
 		bars = append(bars, bar{name + " POST1K cheaper than " + peer + " in ns and allocs",
 			fmt.Sprintf("%s, %s against %s allocs", times(ratio), num(a), num(b)), ratio < 1 && a < b})
 	}
@@ -53,7 +52,7 @@ func (g grid) overBare(name string) []bar {
 	if s, bare := g["GET"][name], g["GET"]["nethttp.Client"]; s != nil && bare != nil {
 		bars = append(bars,
 			atMost(name+" GET, ns over nethttp.Client's", s.difference(bare), 150, plus),
-			atMost(name+" GET, allocs over nethttp.Client's", math.Round(s.median(allocs)-bare.median(allocs)), 2, plus))
+			atMost(name+" GET, allocs over nethttp.Client's", s.median(allocs)-bare.median(allocs), 2, plus))
 	}
 	if s, bare := g["POST1M"][name], g["POST1M"]["nethttp.Client"]; s != nil && bare != nil {
 		const reply = 11
