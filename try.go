@@ -87,6 +87,9 @@ func (c *call) prepare() (*try, error) {
 // watch gives the attempt a flight if anything must be watched.
 func (c *call) watch(y *try) {
 	timeout := c.t.Retry.attemptTimeout(c.keyed)
+	if deadline, ok := y.Deadline(); ok && timeout > 0 && time.Until(deadline) <= timeout {
+		timeout = 0 // the caller's own time runs out first
+	}
 	if c.safe && !c.keyed && timeout == 0 {
 		y.flight = nil
 		return
