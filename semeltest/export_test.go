@@ -36,3 +36,24 @@ func clientCaseOf(t *testing.T, rules []clientRule, name string, c *Client) (v *
 	t.Fatalf("there is no case %q", name)
 	return nil
 }
+
+// ServerCase runs one case of TestServer.
+func ServerCase(t *testing.T, name string, new func(t *testing.T) Server) (v *Violation) {
+	for _, r := range serverRules() {
+		if r.name == name {
+			v = bubbledT(t, func(ctx context.Context, t *testing.T, w **World) *Violation {
+				s := new(t)
+				if !r.fits(&s) {
+					t.Errorf("the case %q is left out", name)
+				}
+				return r.violation(ctx, &s, w)
+			})
+			if v != nil {
+				v = r.explain(v)
+			}
+			return v
+		}
+	}
+	t.Fatalf("there is no case %q", name)
+	return nil
+}

@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 
 	"github.com/semel-go/semel/testserver"
 )
@@ -39,7 +41,7 @@ func (w *World) handle(rw http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	if y == nil {
-		w.Handler.ServeHTTP(seen, r)
+		w.current().ServeHTTP(seen, r)
 		finished = true
 		return
 	}
@@ -62,7 +64,7 @@ func (w *World) handle(rw http.ResponseWriter, r *http.Request) {
 		seen.hijacked, finished = true, true
 		return
 	}
-	w.Handler.ServeHTTP(seen, r)
+	w.current().ServeHTTP(seen, r)
 	finished = true
 }
 
@@ -80,7 +82,7 @@ func (w *World) enter() bool {
 // garble lets the handler work, and sends other bytes than its reply. It needs HTTP/1.1.
 func (w *World) garble(rw http.ResponseWriter, r *http.Request, change func([]byte) []byte) {
 	kept := &copying{ResponseWriter: &nobody{header: make(http.Header)}}
-	w.Handler.ServeHTTP(kept, r)
+	w.current().ServeHTTP(kept, r)
 	var reply bytes.Buffer
 	_ = (&http.Response{
 		ProtoMajor: 1, ProtoMinor: 1, StatusCode: max(kept.code, http.StatusOK), Header: kept.Header(),
@@ -93,6 +95,26 @@ func (w *World) garble(rw http.ResponseWriter, r *http.Request, change func([]by
 	w.record(tryFrom(r.Context()), onAnswer, kept.code, "garbled")
 	_, _ = c.Write(change(reply.Bytes()))
 	c.Close()
+}
+
+// restart cuts all connections and goes on with another handler, unless that is nil.
+func (w *World) restart(h http.Handler) {
+	w.mu.Lock()
+	if h != nil {
+		w.Handler = h
+	}
+	open := slices.Collect(maps.Keys(w.conns))
+	w.mu.Unlock()
+	for _, c := range open {
+		c.Close()
+	}
+	w.transport.CloseIdleConnections()
+}
+
+func (w *World) current() http.Handler {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.Handler
 }
 
 // Visit is the [testserver.Fault] of a guard in this world: it records the points and lets [At] act at them.
