@@ -2,8 +2,10 @@ package semel
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -125,6 +127,29 @@ func TestARetryThatWasNotMadeIsGivenBack(t *testing.T) {
 		b.refund(shop, false)
 		require.Equal(t, 1, drain(&b, shop, false))
 	})
+}
+
+func TestACallerWhoGivesUpInTheWaitCostsNoBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b Budget
+		client := Client{HTTP: (&Transport{Base: busy{}, Retry: Policy{Budget: &b}}).Client()}
+		for range 100 {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Millisecond, cancel) // before the first repeat
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+shop, nil)
+			require.NoError(t, err)
+			_, err = client.Do(req)
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		require.Equal(t, 10, drain(&b, shop, false))
+	})
+}
+
+// busy is a server that always has too much to do.
+type busy struct{}
+
+func (busy) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
 // faults.md §4.3: where one call in ten fails every retry is made; where all fail, hardly any.

@@ -227,6 +227,7 @@ func (c *call) attempt() (*try, error) {
 		c.repeats.failure = y.failure()
 		y.discard()
 		if err := c.wait(wait); err != nil {
+			c.unpay(y)
 			return nil, err
 		}
 	}

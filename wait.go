@@ -161,6 +161,13 @@ func (c *call) pay(y *try) bool {
 	return true
 }
 
+// unpay gives back what a repeat cost that was not made after all.
+func (c *call) unpay(y *try) {
+	if polled := y.err == nil && y.verdict == Running; !polled {
+		c.t.retryBudget().refund(c.req.URL.Host, y.flight.late())
+	}
+}
+
 // wait sleeps, unless the caller's context ends first.
 func (c *call) wait(d time.Duration) error {
 	ctx := c.req.Context()
