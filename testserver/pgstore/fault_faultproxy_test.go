@@ -2,7 +2,6 @@ package pgstore_test
 
 import (
 	"context"
-	"net/url"
 	"testing"
 	"time"
 
@@ -14,10 +13,6 @@ import (
 // What the proxy claims to do to a statement, it must do: the other tests rest on it.
 func TestTheFaultProxyHitsCOMMITAsItSays(t *testing.T) {
 	dsn := pgtest.DSN(t)
-	u, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
 	direct := connectTo(t, dsn)
 	if _, err := direct.Exec(t.Context(), "CREATE TABLE t (n int)"); err != nil {
 		t.Fatal(err)
@@ -41,8 +36,8 @@ func TestTheFaultProxyHitsCOMMITAsItSays(t *testing.T) {
 				if _, err := direct.Exec(t.Context(), "TRUNCATE t"); err != nil {
 					t.Fatal(err)
 				}
-				p := newFaultProxy(t, u.Host)
-				conn := connectTo(t, p.DSN(dsn))
+				p := newFaultProxy(t, hostOf(t, dsn))
+				conn := connectTo(t, via(t, dsn, p.addr()))
 				if pipelined {
 					for _, sql := range []string{"BEGIN", "INSERT INTO t VALUES (1)", "COMMIT"} {
 						if _, err := conn.Prepare(t.Context(), sql, sql); err != nil {

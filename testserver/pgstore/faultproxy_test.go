@@ -56,10 +56,7 @@ func newFaultProxy(tb testing.TB, upstream string) *faultProxy {
 	return p
 }
 
-// DSN returns dsn with the proxy's address in place of the server's.
-func (p *faultProxy) DSN(dsn string) string {
-	return strings.Replace(dsn, p.upstream, p.listener.Addr().String(), 1)
-}
+func (p *faultProxy) addr() string { return p.listener.Addr().String() }
 
 // Inject lets f decide about every statement that is executed from now on; nil ends that. It is called by several
 // goroutines at once.

@@ -206,6 +206,7 @@ func (s *Store) judge(tx *tx, answer *testserver.Answer) ([]any, error) {
 
 // giveBack rolls back what is open and returns the connection to the pool, without the caller waiting for it.
 func (s *Store) giveBack(conn *pgxpool.Conn) {
+	hangUp(conn)
 	if conn.Conn().IsClosed() || conn.Conn().PgConn().IsBusy() || conn.Conn().PgConn().TxStatus() == 'I' {
 		conn.Release()
 		return
@@ -222,5 +223,14 @@ func (s *Store) rollBack(conn *pgxpool.Conn) {
 	if !conn.Conn().IsClosed() && !conn.Conn().PgConn().IsBusy() && conn.Conn().PgConn().TxStatus() != 'I' {
 		_, _ = conn.Exec(ctx, rollbackSQL)
 	}
+	hangUp(conn)
 	conn.Release()
+}
+
+// hangUp closes the socket of a connection that pgx has given up, and no other. Pgx itself reads from it for another 15 s, and as long
+// as the server does not learn of the end it keeps the transaction and its locks.
+func hangUp(conn *pgxpool.Conn) {
+	if conn.Conn().IsClosed() {
+		_ = conn.Conn().PgConn().Conn().Close()
+	}
 }
