@@ -30,6 +30,9 @@ func (w *world) keyOf(j job) string {
 // audit asks about every key, as somebody who brings it, now that nothing goes wrong any more: there must be an answer, and
 // another payload must be refused.
 func (w *world) audit() {
+	if w.plan.brief && w.history.now() > w.plan.retention-10*time.Minute {
+		return // who brings the key now begins another operation
+	}
 	c := w.newClient()
 	defer c.close()
 	for _, j := range w.plan.jobs {

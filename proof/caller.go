@@ -42,6 +42,9 @@ func (w *world) newClient() *client {
 	if w.plan.unlimited {
 		c.transport.Retry.Budget = &semel.Budget{Max: 1e9}
 	}
+	if w.plan.brief {
+		c.transport.Dialect.Lifetime = w.plan.retention
+	}
 	if w.plan.firstSent {
 		c.transport.Dialect.Extra = func(h http.Header, begun time.Time) {
 			h.Set("Repeatability-First-Sent", begun.UTC().Format(http.TimeFormat))
@@ -119,6 +122,9 @@ func (w *world) request(ctx context.Context, j job, a caller) *http.Request {
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set(jobHeader, strconv.Itoa(j.n))
 	r.Header.Set(callHeader, strconv.Itoa(a.call))
+	if a.prefers > 0 {
+		r.Header.Set("Prefer", fmt.Sprintf("wait=%d", a.prefers))
+	}
 	return r
 }
 

@@ -266,6 +266,15 @@ func (s noTakeover) Claim(ctx context.Context, c testserver.Claim) (testserver.R
 	return s.inner.Claim(ctx, c)
 }
 
+// Wait waits for an owner that has died, too.
+func (s noTakeover) Wait(ctx context.Context, id testserver.ID) error {
+	if rec, err := s.inner.Look(ctx, id); err == nil && rec.State == testserver.Pending && rec.Left == 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.inner.Wait(ctx, id)
+}
+
 type errorKeeps struct{ inner }
 
 func (s errorKeeps) Settle(ctx context.Context, h testserver.Hold, e testserver.Settlement) error {

@@ -18,6 +18,7 @@ type plan struct {
 
 	effect     testserver.Effect
 	direct     bool          // the handler is called from a RoundTripper, without net/http and a network between
+	http2      bool          // without TLS
 	wrapped    bool          // the client's *http.Transport is hidden in another RoundTripper
 	lease      time.Duration // of claims
 	retention  time.Duration // of answers
@@ -27,6 +28,7 @@ type plan struct {
 	firstSent  bool          // the dialect sends when the operation began
 	attempts   int           // of one call
 	unlimited  bool          // the client has no budget
+	brief      bool          // the server forgets keys after an hour, and the client knows
 	outlives   bool          // saved operations are taken up again when the server has forgotten them
 	restart    time.Duration // when the server's process dies; 0: never
 	down       time.Duration // until the next one listens
@@ -71,6 +73,7 @@ type caller struct {
 	deadline time.Duration // of its context; 0: none
 	cancel   time.Duration // after which it cancels; for restarted: after which its process dies
 	timeout  time.Duration // http.Client's
+	prefers  int           // seconds that it asks the server to wait for an operation under way; 0: none
 	back     time.Duration // for restarted: until it is resumed, as the call after this one
 }
 
@@ -102,7 +105,11 @@ func (s Seed) plan() *plan {
 	if s.Chance(0.1, "restart") {
 		p.restart, p.down = s.Between(0, 8*time.Second, "restart-at"), s.Between(0, 3*time.Second, "down")
 	}
+	p.http2 = !p.direct && s.Chance(0.15, "http2")
 	p.outlives = s.Chance(0.1, "outlives")
+	if p.brief = s.Chance(0.1, "brief"); p.brief {
+		p.retention = time.Hour
+	}
 	call := 0
 	for n := range 1 + s.Pick(3, "jobs") {
 		p.jobs = append(p.jobs, s.job(n+1, &call))
@@ -141,6 +148,9 @@ func (s Seed) job(n int, call *int) job {
 		if c.way == restarted {
 			*call++ // the process that resumes it
 			c.cancel, c.back = s.Between(0, 4*time.Second, "dies", n), s.Between(0, 20*time.Second, "back", n)
+			if s.Chance(0.3, "brief back", n) && s.Chance(0.1, "brief") {
+				c.back = s.Between(0, horizon, "back", n)
+			}
 		}
 		j.callers = append(j.callers, c)
 	}
@@ -165,11 +175,14 @@ func (s Seed) way(n int) (w way, alone bool) {
 
 func (s Seed) caller(j job, call, n, i int) caller {
 	c := caller{call: call, amount: j.amount, at: s.Between(0, 4*time.Second, "at", n, i)}
-	if i > 0 && s.Chance(0.2, "late", n, i) { // long after
+	if i > 0 && s.Chance(0.2, "late", n, i) && !s.Chance(0.1, "brief") { // long after
 		c.at += s.Between(time.Minute, horizon, "late", n, i)
 	}
 	if i > 0 && j.key != "" && s.Chance(0.15, "other", n, i) {
 		c.amount = 9000 + int64(call)
+	}
+	if s.Chance(0.15, "prefers", n, i) {
+		c.prefers = 1 + s.Pick(4, "prefers how long", n, i)
 	}
 	switch x := s.Part("patience", n, i); {
 	case x < 0.10:
@@ -207,6 +220,8 @@ func (s Seed) copied(job, arrival int) (time.Duration, bool) {
 	switch x := s.Part("copied", job, arrival); {
 	case x < 0.02:
 		return 0, true
+	case x < 0.05 && s.Chance(0.1, "brief") && !s.Chance(0.2, "first-sent"):
+		return s.Between(0, 20*time.Minute, "copied after", job, arrival), true // later ones nobody could recognize
 	case x < 0.05:
 		return s.Between(0, horizon, "copied after", job, arrival), true
 	}

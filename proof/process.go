@@ -49,6 +49,10 @@ func (w *world) start() *process {
 	p.outer = p.door(p.inner)
 	if !w.plan.direct {
 		p.http = &http.Server{Handler: p.outer, ErrorLog: log.New(io.Discard, "", 0)}
+		if w.plan.http2 {
+			p.http.Protocols = new(http.Protocols)
+			p.http.Protocols.SetUnencryptedHTTP2(true)
+		}
 		l := w.listen()
 		go p.http.Serve(l)
 	}

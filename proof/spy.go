@@ -32,6 +32,9 @@ func (s *spy) claimed(ctx context.Context, c testserver.Claim, rec testserver.Re
 	s.process.world.history.add(e)
 }
 
+// givenUp is the lease by which an owner gives its claim up. It does not care for the answer.
+const givenUp = time.Millisecond
+
 func (s *spy) Renew(ctx context.Context, lease time.Duration, holds []testserver.Hold) ([]testserver.Renewal, error) {
 	if s.process.dead.Load() {
 		return nil, errDead
@@ -40,8 +43,7 @@ func (s *spy) Renew(ctx context.Context, lease time.Duration, holds []testserver
 	asked := w.history.now()
 	renewals, err := s.Transactor.Renew(ctx, lease, holds)
 	for i, h := range holds {
-		givenUp := lease <= time.Millisecond // and its owner does not care for the answer
-		if givenUp || err == nil && renewals[i] == testserver.Renewed {
+		if lease <= givenUp || err == nil && renewals[i] == testserver.Renewed {
 			w.history.add(Event{Kind: Renewed, ID: h.ID, Hold: h, Since: asked, After: lease})
 		}
 	}

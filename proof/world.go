@@ -143,6 +143,10 @@ func (w *world) newBase() base {
 		return base{&directTrip{world: w}, func() {}}
 	}
 	tr := &http.Transport{DialContext: w.net.DialContext}
+	if w.plan.http2 {
+		tr.Protocols = new(http.Protocols)
+		tr.Protocols.SetUnencryptedHTTP2(true)
+	}
 	if w.plan.wrapped {
 		return base{hidden{tr}, tr.CloseIdleConnections}
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-var worlds = flag.Int("worlds", 600, "random worlds of the correct pair")
+var worlds = flag.Int("worlds", 2000, "random worlds of the correct pair")
 
 // replays is how often a world is run again that SEMEL_SEED names: what happens at one instant has no order of its own.
 const replays = 50
@@ -33,7 +33,7 @@ func seeds(t *testing.T, n int) func(yield func(Seed) bool) {
 func TestWorlds(t *testing.T) {
 	began := time.Now()
 	table := new(truthTable)
-	n, events := *worlds, 0
+	n, events, reached := *worlds, 0, make(tally)
 	if os.Getenv("SEMEL_SEED") != "" {
 		n = 0
 	}
@@ -46,7 +46,11 @@ func TestWorlds(t *testing.T) {
 			}
 		}
 		events += len(w.history.events)
+		reached.count(w)
 	}
 	d := time.Since(began)
-	t.Logf("%d worlds, %.0f a second, %d events\n%s", n, float64(n)/d.Seconds(), events, table)
+	t.Logf("%d worlds, %.0f a second, %d events\n%s\nworlds with %s", n, float64(n)/d.Seconds(), events, table, reached)
+	if what := reached.missing(); n >= 2000 && len(what) > 0 {
+		t.Errorf("no world has come to %q", what)
+	}
 }
