@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync"
+	"time"
 )
 
 // A Violation is a rule that the subject of a Test… or Check… function has broken.
@@ -29,13 +31,16 @@ func (v *Violation) Error() string {
 	return b.String()
 }
 
-// A check collects what is wrong in one case. It may be used by the case's own goroutine alone.
+// A check collects what is wrong in one case.
 type check struct {
 	ctx   context.Context
+	mu    sync.Mutex
 	found []string
 }
 
 func (c *check) errorf(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.found = append(c.found, fmt.Sprintf(format, args...))
 }
 
@@ -45,6 +50,35 @@ type stopped struct{}
 func (c *check) fatalf(format string, args ...any) {
 	c.errorf(format, args...)
 	panic(stopped{})
+}
+
+// bounded calls code under test and goes on without it when it does not return. Its panics are findings.
+func bounded[T any](c *check, within time.Duration, call func() T) (T, bool) {
+	type result struct {
+		value T
+		ok    bool
+	}
+	done := make(chan result, 1)
+	go func() {
+		var r result
+		defer func() {
+			if v := recover(); v != nil {
+				c.errorf("panic: %v\n%s", v, debug.Stack())
+			}
+			done <- r
+		}()
+		r.value = call()
+		r.ok = true
+	}()
+	late := time.NewTimer(within + time.Minute)
+	defer late.Stop()
+	select {
+	case r := <-done:
+		return r.value, r.ok
+	case <-late.C:
+		c.errorf("the call does not return, a minute after its deadline")
+		return *new(T), false
+	}
 }
 
 // examine runs a case and returns what it found. A panic of the subject is a finding.

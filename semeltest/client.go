@@ -77,13 +77,25 @@ func bubbled(t *testing.T, run func(context.Context, **World) *Violation) (v *Vi
 	var w *World
 	defer func() {
 		if p := recover(); p != nil {
-			v = &Violation{Found: "it does not come to an end: " + panicText(p)}
-			if w != nil {
-				v.Report = w.History().String()
-			}
+			v = unended(v, w, p)
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) { v = run(t.Context(), &w) })
+	return v
+}
+
+// unended adds to a finding that its bubble did not come to its end.
+func unended(v *Violation, w *World, p any) *Violation {
+	if v == nil {
+		v = new(Violation)
+	}
+	if v.Found != "" {
+		v.Found += "\n"
+	}
+	v.Found += "it does not come to an end, or leaves goroutines behind: " + panicText(p)
+	if w != nil {
+		v.Report = w.History().String()
+	}
 	return v
 }
 
@@ -120,7 +132,7 @@ func (r *clientRule) explain(v *Violation) *Violation {
 }
 
 func (r *clientRule) violation(ctx context.Context, client *Client, world **World) *Violation {
-	w := &World{Faults: r.faults, Header: client.Rules.Header, HTTP2: r.http2 || client.HTTP2}
+	w := &World{limit: 1000, Faults: r.faults, Header: client.Rules.Header, HTTP2: r.http2 || client.HTTP2}
 	*world = w
 	a := newAPI(w, client, r.slow)
 	w.Handler = a

@@ -37,7 +37,22 @@ func (p *clientCase) trip(ctx context.Context, change func(*http.Request)) (*htt
 		}
 	}
 	p.trips++
-	resp, err := p.client.transport(p.world).RoundTrip(req)
+	type result struct {
+		resp *http.Response
+		err  error
+	}
+	within := time.Hour
+	if end, ok := ctx.Deadline(); ok {
+		within = time.Until(end)
+	}
+	got, ok := bounded(p.check, within, func() result {
+		resp, err := p.client.transport(p.world).RoundTrip(req)
+		return result{resp, err}
+	})
+	if !ok {
+		panic(stopped{})
+	}
+	resp, err := got.resp, got.err
 	if (resp == nil) == (err == nil) {
 		p.fatalf("RoundTrip returned a response and an error, or neither: %v, %v", resp, err)
 	}

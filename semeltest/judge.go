@@ -40,7 +40,7 @@ func (p *clientCase) perform(n int) Belief {
 func (p *clientCase) performIn(ctx context.Context, n int, within time.Duration) Belief {
 	p.world.history.add(Event{Kind: onCall, Detail: fmt.Sprintf("operation %d", n)})
 	begun := time.Now()
-	b := p.client.Perform(performing(ctx, n), p.world, n)
+	b, _ := bounded(p.check, within, func() Belief { return p.client.Perform(performing(ctx, n), p.world, n) })
 	took := time.Since(begun)
 	text := b.Outcome.String()
 	if b.Err != nil {

@@ -96,10 +96,7 @@ func bubbledT(t *testing.T, run func(context.Context, *testing.T, **World) *Viol
 	var w *World
 	defer func() {
 		if p := recover(); p != nil {
-			v = &Violation{Found: "it does not come to an end: " + panicText(p)}
-			if w != nil {
-				v.Report = w.History().String()
-			}
+			v = unended(v, w, p)
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) { v = run(t.Context(), t, &w) })

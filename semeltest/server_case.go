@@ -188,7 +188,9 @@ func (p *serverCase) settledOrUnknown(n int, key string) *heard {
 func (p *serverCase) judge() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.found = append(p.found, p.broken...)
+	for _, b := range p.broken {
+		p.errorf("%s", b)
+	}
 	if p.server.Effects != nil {
 		for n, keys := range p.keys {
 			if got := p.server.Effects(n) - p.before[n]; got > len(keys) {

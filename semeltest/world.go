@@ -43,6 +43,8 @@ type World struct {
 	server    *http.Server
 	history   History
 	keys      map[string]*keyState
+	limit     int             // of attempts; one beyond it never returns, so that a loop without end is found
+	made      atomic.Int64    // attempts
 	attempts  map[string]*try // by the name that goes along with their requests
 	performed map[int]string  // keys, by the operation of the context
 	unclosed  atomic.Int32    // replies whose bodies are neither closed nor read to their end
@@ -200,6 +202,9 @@ func (w *World) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := w.start(); err != nil {
 		closeBody(req)
 		return nil, err
+	}
+	if n := w.made.Add(1); w.limit > 0 && (n > int64(w.limit) || isClosed(w.closed)) {
+		select {}
 	}
 	return w.number(req).roundTrip(req)
 }
