@@ -95,7 +95,7 @@ var bodyRules = []clientRule{
 	{name: "body/one of unknown length is whole or sent once", rule: "A body of unknown length is sent again only from its first byte, or not at all.", faults: []Fault{LoseReply(1)}, run: func(p *clientCase) {
 		_, _ = p.withBody(p.ctx, "a pipe, say", -1)
 	}},
-	{name: "body/its source fails", rule: "When the body's source fails while it is sent, the operation takes no effect and the error says why (9).", run: func(p *clientCase) {
+	{name: "body/its source fails", rule: "When the body's source fails while it is sent, the operation takes no effect and the error says why (faults.md 9).", run: func(p *clientCase) {
 		_, err := p.withReader(p.ctx, &failingReader{strings.NewReader("half of the bo")}, 28)
 		if !errors.Is(err, errSource) {
 			p.errorf("RoundTrip returned %v", err)
@@ -104,14 +104,27 @@ var bodyRules = []clientRule{
 			p.errorf("half a body took effect")
 		}
 	}},
-	{name: "body/a refusal before it was read is returned", rule: "A final status that comes before the body was read is a reply, or an error; never both and never a success (12).", faults: []Fault{From(earlyReply(1, 413))}, run: func(p *clientCase) {
+	{name: "body/a refusal before it was read is returned", rule: "A final status that comes before the body was read is a reply, or an error; never both and never a success (faults.md 12).", faults: []Fault{From(earlyReply(1, 413))}, run: func(p *clientCase) {
 		resp, err := p.trip(p.ctx, largeBody)
 		if p.finish(resp); err == nil && resp.StatusCode != 413 {
 			p.errorf("the reply is %d", resp.StatusCode)
 		}
 	}},
-	{name: "body/after an early 503 it is sent whole", rule: "When the server refuses before it has read the body, the next attempt sends it from its first byte, with a reader of its own (12).", faults: []Fault{earlyReply(1, 503), earlyReply(2, 503)}, run: func(p *clientCase) {
+	{name: "body/after an early 503 it is sent whole", rule: "When the server refuses before it has read the body, the next attempt sends it from its first byte, with a reader of its own (faults.md 12).", faults: []Fault{earlyReply(1, 503), earlyReply(2, 503)}, run: func(p *clientCase) {
 		resp, _ := p.trip(p.ctx, largeBody)
+		p.finish(resp)
+	}},
+	{name: "body/100 Continue comes late", rule: "With Expect: 100-continue the body is sent after a while even if no 100 comes, and has one effect (faults.md 11).", faults: []Fault{dozes(1, 10*time.Second)}, run: func(p *clientCase) {
+		resp, err := p.trip(p.ctx, func(r *http.Request) { r.Header.Set("Expect", "100-continue") })
+		if p.finish(resp); err == nil && resp.StatusCode < 300 {
+			p.effects = 1
+		}
+	}},
+	{name: "body/a refusal instead of 100 Continue", rule: "With Expect: 100-continue a 503 that comes instead of the 100 is followed by another attempt with the whole body (faults.md 11).", faults: []Fault{earlyReply(1, 503)}, run: func(p *clientCase) {
+		resp, _ := p.trip(p.ctx, func(r *http.Request) {
+			largeBody(r)
+			r.Header.Set("Expect", "100-continue")
+		})
 		p.finish(resp)
 	}},
 }

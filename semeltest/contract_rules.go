@@ -17,6 +17,7 @@ import (
 func contractRules() (rules []clientRule) {
 	rules = append(rules, replyRules...)
 	rules = append(rules, bodyRules...)
+	rules = append(rules, tlsRules...)
 	return append(rules, keyRules...)
 }
 

@@ -28,8 +28,10 @@ type trouble struct {
 	up      *Cut
 	down    *Cut
 	copies  []time.Duration
-	status  int  // of a reply that a gateway makes up
-	early   bool // before it has read the request's body
+	status  int           // of a reply that a gateway makes up
+	early   bool          // before it has read the request's body
+	doze    time.Duration // of the server, before it reads the request's body
+	goAway  bool          // the server takes no further requests on this HTTP/2 connection
 	header  http.Header
 	body    string
 	half    End                       // in the middle of the request's body

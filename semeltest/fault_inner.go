@@ -48,6 +48,16 @@ func earlyReply(attempt, status int) Fault {
 		"attempt %d is answered %d before its body is read", attempt, status)
 }
 
+// dozes lets the server wait before it reads the request's body, and so before it says 100 Continue.
+func dozes(attempt int, d time.Duration) Fault {
+	return fault(attempt, func(t *trouble) { t.doze = d }, "the server reads the body of attempt %d after %v", attempt, d)
+}
+
+// goesAway ends the HTTP/2 connection of the attempt with a GOAWAY: it is finished, and later requests were not processed.
+func goesAway(attempt int) Fault {
+	return fault(attempt, func(t *trouble) { t.goAway = true }, "GOAWAY during attempt %d", attempt)
+}
+
 // refusing answers with a refusal of the guard.
 func refusing(attempt int, rules *Rules, code string) Fault {
 	status := rules.status(code)

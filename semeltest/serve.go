@@ -59,6 +59,12 @@ func (w *World) handle(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r = r.WithContext(context.WithValue(r.Context(), tryKey{}, y))
+	if y.trouble.goAway && w.HTTP2 {
+		rw.Header().Set("Connection", "close") // net/http makes it a GOAWAY
+	}
+	if first {
+		_ = pause(r.Context(), y.trouble.doze)
+	}
 	if first && y.trouble.garble != nil {
 		w.garble(rw, r, y.trouble.garble)
 		seen.hijacked, finished = true, true

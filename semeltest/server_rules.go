@@ -57,9 +57,9 @@ func twice(p *serverCase) {
 }
 
 var answerRules = []serverRule{
-	{name: "answer/a repeat gets the same", rule: "A repeat under the same key has no effect, and gets the stored answer: its status, its bytes, its header fields, and the mark (faults.md 32, 38; B22, B27, B31).", run: twice},
+	{name: "answer/a repeat gets the same", rule: "A repeat under the same key has no effect, and gets the stored answer: its status, its bytes, its header fields, and the mark (faults.md 32, 38).", run: twice}, // servers.md B22, B27, B31
 	{name: "answer/a repeat gets the same over HTTP2", rule: "A repeat over HTTP/2 gets the stored answer.", http2: true, run: twice},
-	{name: "answer/it is framed", rule: "An answer has a length or comes in chunks, so that one that was cut short can be told (35).", run: func(p *serverCase) {
+	{name: "answer/it is framed", rule: "An answer has a length or comes in chunks, so that one that was cut short can be told (faults.md 35).", run: func(p *serverCase) {
 		n, key := p.operation(), p.newKey()
 		for range 2 {
 			if h := p.send(n, key); h.err == nil && h.length < 0 && !h.coded {
@@ -70,7 +70,7 @@ var answerRules = []serverRule{
 }
 
 var keyUseRules = []serverRule{
-	{name: "key/two keys are two operations", rule: "Operations under different keys each take effect, and get answers of their own; keys are compared exactly (41).", run: func(p *serverCase) {
+	{name: "key/two keys are two operations", rule: "Operations under different keys each take effect, and get answers of their own; keys are compared exactly (faults.md 41).", run: func(p *serverCase) {
 		key := p.newKey()
 		for _, k := range []string{key, key + "-2", strings.ToLower(key)} {
 			n := p.operation()
@@ -80,7 +80,7 @@ var keyUseRules = []serverRule{
 			p.mustHave(n, 1)
 		}
 	}},
-	{name: "key/another request is refused", rule: "Another request under a used key is refused at once and has no effect; the first answer stays (48; B25).", run: func(p *serverCase) {
+	{name: "key/another request is refused", rule: "Another request under a used key is refused at once and has no effect; the first answer stays (faults.md 48).", run: func(p *serverCase) { // servers.md B25
 		n, other, key := p.operation(), p.operation(), p.newKey()
 		p.send(n, key)
 		first := p.answers[key]
@@ -115,7 +115,7 @@ var keyUseRules = []serverRule{
 		}
 		p.mustHave(n, 0)
 	}},
-	{name: "key/it belongs to its principal", rule: "The same key of another principal is another key: nobody gets somebody else's answer (41; B24).", needs: func(s *Server) bool { return s.As != nil }, run: func(p *serverCase) {
+	{name: "key/it belongs to its principal", rule: "The same key of another principal is another key: nobody gets somebody else's answer (faults.md 41).", needs: func(s *Server) bool { return s.As != nil }, run: func(p *serverCase) { // servers.md B24
 		n, other, key := p.operation(), p.operation(), p.newKey()
 		if h := p.send(n, key); !h.success() {
 			p.errorf("the operation is answered %v", h)
@@ -151,14 +151,14 @@ func (p *serverCase) sendAlien(n int, key string) *heard {
 }
 
 var raceServerRules = []serverRule{
-	{name: "race/many first requests at once", rule: "Of simultaneous first requests under one key exactly one takes effect; all get its answer, at once or when they ask again (17; B1, B2).", run: func(p *serverCase) { atOnce(p, 20) }},
+	{name: "race/many first requests at once", rule: "Of simultaneous first requests under one key exactly one takes effect; all get its answer, at once or when they ask again (faults.md 17).", run: func(p *serverCase) { atOnce(p, 20) }}, // servers.md B1, B2
 	{name: "race/many first requests at once over HTTP2", rule: "The same over HTTP/2.", http2: true, run: func(p *serverCase) { atOnce(p, 20) }},
-	{name: "race/two first requests, many times", rule: "Of two simultaneous first requests exactly one takes effect, every time (17).", run: func(p *serverCase) {
+	{name: "race/two first requests, many times", rule: "Of two simultaneous first requests exactly one takes effect, every time (faults.md 17).", run: func(p *serverCase) {
 		for range 20 {
 			atOnce(p, 2)
 		}
 	}},
-	{name: "race/the network doubles a request", rule: "A request that arrives twice at once has one effect (42).", faults: []Fault{Twice(1)}, run: func(p *serverCase) { p.settled(p.operation(), p.newKey()) }},
+	{name: "race/the network doubles a request", rule: "A request that arrives twice at once has one effect (faults.md 42).", faults: []Fault{Twice(1)}, run: func(p *serverCase) { p.settled(p.operation(), p.newKey()) }},
 }
 
 func atOnce(p *serverCase, callers int) {
@@ -183,19 +183,19 @@ func atOnce(p *serverCase, callers int) {
 }
 
 var wireRules = []serverRule{
-	{name: "wire/the reply is lost", rule: "When the reply is lost, a repeat gets it, and there is one effect (32).", faults: []Fault{LoseReply(1)}, run: settles},
-	{name: "wire/three replies are lost", rule: "However many replies are lost, there is one effect (32).", faults: []Fault{LoseReply(1), CutReply(2, 10, FIN), CutReply(3, 60, RST)}, run: settles},
-	{name: "wire/the reply is lost over HTTP2", rule: "When the reply is lost, a repeat gets it, and there is one effect (39).", http2: true, faults: []Fault{LoseReply(1)}, run: settles},
-	{name: "wire/the request's head is cut", rule: "A request that was cut in its head leaves nothing behind (5, 6).", faults: []Fault{CutRequest(1, 40, RST), CutRequest(2, 40, FIN)}, run: settles},
-	{name: "wire/the request's body is cut by RST", rule: "A request whose body was not read whole claims nothing and takes no effect (7).", faults: []Fault{halfRequest(1, RST)}, run: cutsBody},
-	{name: "wire/the request's body is cut by FIN", rule: "A request whose body was not read whole claims nothing and takes no effect (7).", faults: []Fault{halfRequest(1, FIN)}, run: cutsBody},
-	{name: "wire/the request's body stalls", rule: "A request whose body stalls claims nothing: a repeat is not kept waiting for it (8).", faults: []Fault{halfRequest(1, Stall)}, run: cutsBody},
-	{name: "wire/the client leaves", rule: "A client that leaves when its request is written changes nothing: the operation ends once, and a repeat gets its answer (21; B13).", run: func(p *serverCase) {
+	{name: "wire/the reply is lost", rule: "When the reply is lost, a repeat gets it, and there is one effect (faults.md 32).", faults: []Fault{LoseReply(1)}, run: settles},
+	{name: "wire/three replies are lost", rule: "However many replies are lost, there is one effect (faults.md 32).", faults: []Fault{LoseReply(1), CutReply(2, 10, FIN), CutReply(3, 60, RST)}, run: settles},
+	{name: "wire/the reply is lost over HTTP2", rule: "When the reply is lost, a repeat gets it, and there is one effect (faults.md 39).", http2: true, faults: []Fault{LoseReply(1)}, run: settles},
+	{name: "wire/the request's head is cut", rule: "A request that was cut in its head leaves nothing behind (faults.md 5, 6).", faults: []Fault{CutRequest(1, 40, RST), CutRequest(2, 40, FIN)}, run: settles},
+	{name: "wire/the request's body is cut by RST", rule: "A request whose body was not read whole claims nothing and takes no effect (faults.md 7).", faults: []Fault{halfRequest(1, RST)}, run: cutsBody},
+	{name: "wire/the request's body is cut by FIN", rule: "A request whose body was not read whole claims nothing and takes no effect (faults.md 7).", faults: []Fault{halfRequest(1, FIN)}, run: cutsBody},
+	{name: "wire/the request's body stalls", rule: "A request whose body stalls claims nothing: a repeat is not kept waiting for it (faults.md 8).", faults: []Fault{halfRequest(1, Stall)}, run: cutsBody},
+	{name: "wire/the client leaves", rule: "A client that leaves when its request is written changes nothing: the operation ends once, and a repeat gets its answer (faults.md 21).", run: func(p *serverCase) { // servers.md B13
 		n, key := p.operation(), p.newKey()
 		p.leave(n, key)
 		p.settled(n, key)
 	}},
-	{name: "wire/many clients leave", rule: "Clients that leave one after the other change nothing (21).", run: func(p *serverCase) {
+	{name: "wire/many clients leave", rule: "Clients that leave one after the other change nothing (faults.md 21).", run: func(p *serverCase) {
 		n, key := p.operation(), p.newKey()
 		for range 5 {
 			p.leave(n, key)
@@ -231,13 +231,13 @@ func (p *serverCase) leave(n int, key string) {
 }
 
 var lateRules = []serverRule{
-	{name: "late/a copy arrives after the answer", rule: "A copy that arrives after the answer has no effect (43).", faults: []Fault{Late(1, 100*time.Millisecond)}, run: func(p *serverCase) {
+	{name: "late/a copy arrives after the answer", rule: "A copy that arrives after the answer has no effect (faults.md 43).", faults: []Fault{Late(1, 100*time.Millisecond)}, run: func(p *serverCase) {
 		n, key := p.operation(), p.newKey()
 		p.settled(n, key)
 		time.Sleep(p.sim(time.Minute, 300*time.Millisecond))
 		p.mustHave(n, 1)
 	}},
-	{name: "late/the answer is kept for its time", rule: "An answer is kept for the retention that was promised (44).", needs: func(s *Server) bool { return s.Retention > 0 && s.simulated() }, run: func(p *serverCase) {
+	{name: "late/the answer is kept for its time", rule: "An answer is kept for the retention that was promised (faults.md 44).", needs: func(s *Server) bool { return s.Retention > 0 && s.simulated() }, run: func(p *serverCase) {
 		n, key := p.operation(), p.newKey()
 		p.settled(n, key)
 		time.Sleep(p.server.Retention * 9 / 10)
@@ -246,7 +246,7 @@ var lateRules = []serverRule{
 		}
 		p.mustHave(n, 1)
 	}},
-	{name: "late/a restart forgets nothing", rule: "What was answered before a restart is answered after it, with no second effect (16, 28; B4).", needs: func(s *Server) bool { return s.Restart != nil }, run: func(p *serverCase) {
+	{name: "late/a restart forgets nothing", rule: "What was answered before a restart is answered after it, with no second effect (faults.md 16, 28).", needs: func(s *Server) bool { return s.Restart != nil }, run: func(p *serverCase) { // servers.md B4
 		n, key := p.operation(), p.newKey()
 		p.settled(n, key)
 		p.world.restart(p.server.Restart())

@@ -19,7 +19,7 @@ var claimRules = []storeRule{
 		}
 		c.stands(c.look(claim.ID), testserver.Pending, r.Hold())
 	}},
-	{"claim/a repeat by the same owner finds its own record", "A repeated claim with the same owner finds its own record again, so that a lost answer is cured by asking again (servers.md B35).", func(c *storeCase) {
+	{"claim/a repeat by the same owner finds its own record", "A repeated claim with the same owner finds its own record again, so that a lost answer is cured by asking again.", func(c *storeCase) { // servers.md B35
 		claim := c.claim("k", long)
 		h := c.take(claim)
 		c.stands(c.ask(claim), testserver.Pending, h)
@@ -31,14 +31,14 @@ var claimRules = []storeRule{
 		c.refused(again(claim), testserver.Pending, h)
 		c.settle(h, completed(sampleAnswer()), nil)
 	}},
-	{"claim/a completed key returns its answer", "A completed record is not taken; its answer comes back with its status, its fields in their order, and its bytes (B27, B31).", func(c *storeCase) {
+	{"claim/a completed key returns its answer", "A completed record is not taken; its answer comes back with its status, its fields in their order, and its bytes.", func(c *storeCase) { // servers.md B27, B31
 		claim := c.claim("k", long)
 		h := c.take(claim)
 		c.settle(h, completed(sampleAnswer()), nil)
 		c.sameAnswer(c.refused(again(claim), testserver.Completed, h).Answer, sampleAnswer())
 		c.sameAnswer(c.look(claim.ID).Answer, sampleAnswer())
 	}},
-	{"claim/a tombstone returns its status and fields", "A tombstone is not taken; its answer comes back without a body (B16, B18).", func(c *storeCase) {
+	{"claim/a tombstone returns its status and fields", "A tombstone is not taken; its answer comes back without a body.", func(c *storeCase) { // servers.md B16, B18
 		claim := c.claim("k", long)
 		h := c.take(claim)
 		want := &testserver.Answer{Status: 201, Header: sampleAnswer().Header}
@@ -58,7 +58,7 @@ var claimRules = []storeRule{
 			c.errorf("the completed record shows the fingerprint of the claim that was refused")
 		}
 	}},
-	{"claim/scopes are apart", "An ID is scope and key: the same key in another scope is another key (B24), and so are scopes and keys that are equal when joined.", func(c *storeCase) {
+	{"claim/scopes are apart", "An ID is scope and key: the same key in another scope is another key, and so are scopes and keys that are equal when joined.", func(c *storeCase) { // servers.md B24
 		for _, id := range []testserver.ID{{Scope: c.scope, Key: "ab"}, {Scope: c.scope + "a", Key: "b"}, {Scope: c.scope + "ab", Key: ""}, {Scope: c.scope + "/", Key: "ab"}, {Scope: c.scope, Key: "/ab"}} {
 			claim := c.claim("", long)
 			claim.ID = id
@@ -102,7 +102,7 @@ var claimRules = []storeRule{
 }
 
 var lapseRules = []storeRule{
-	{"lapse/a lapsed key is taken over with the next fence", "A pending record whose lease has lapsed is taken over by the same request if its effect has not started, with the claim's owner and the next fence (B5, B38).", func(c *storeCase) {
+	{"lapse/a lapsed key is taken over with the next fence", "A pending record whose lease has lapsed is taken over by the same request if its effect has not started, with the claim's owner and the next fence.", func(c *storeCase) { // servers.md B5, B38
 		claim := c.claim("k", short)
 		h := c.take(claim)
 		c.over()
@@ -116,7 +116,7 @@ var lapseRules = []storeRule{
 			c.errorf("Age is %v, though the first claim is older than %v", r.Age, short)
 		}
 	}},
-	{"lapse/the former owner has lost", "After a takeover the former owner can neither complete, nor free, nor renew (B9, B10, faults.md 20).", func(c *storeCase) {
+	{"lapse/the former owner has lost", "After a takeover the former owner can neither complete, nor free, nor renew (faults.md 20).", func(c *storeCase) { // servers.md B9, B10
 		claim := c.claim("k", short)
 		old := c.take(claim)
 		c.over()
@@ -142,7 +142,7 @@ var lapseRules = []storeRule{
 		c.settle(stranger, completed(sampleAnswer()), testserver.ErrLost)
 		c.renew(long, testserver.Lost)(stranger)
 	}},
-	{"lapse/a started effect turns unknown", "A lapsed record whose effect has started turns unknown, keeping owner and fence, and is never taken (B7).", func(c *storeCase) {
+	{"lapse/a started effect turns unknown", "A lapsed record whose effect has started turns unknown, keeping owner and fence, and is never taken.", func(c *storeCase) { // servers.md B7
 		claim := c.claim("k", short)
 		claim.Started = true
 		h := c.take(claim)

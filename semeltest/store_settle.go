@@ -8,7 +8,7 @@ import (
 )
 
 var renewRules = []storeRule{
-	{"renew/it extends the lease", "Renew extends the lease: a renewed claim is not taken over when its first lease would have ended (B8).", func(c *storeCase) {
+	{"renew/it extends the lease", "Renew extends the lease: a renewed claim is not taken over when its first lease would have ended.", func(c *storeCase) { // servers.md B8
 		claim := c.claim("k", short)
 		h := c.take(claim)
 		c.renew(long, testserver.Renewed)(h)
@@ -69,7 +69,7 @@ var renewRules = []storeRule{
 }
 
 var settleRules = []storeRule{
-	{"settle/it can be repeated", "Settle succeeds again for the same end under the same hold, so that a lost answer is cured by asking again (B15).", func(c *storeCase) {
+	{"settle/it can be repeated", "Settle succeeds again for the same end under the same hold, so that a lost answer is cured by asking again.", func(c *storeCase) { // servers.md B15
 		for key, s := range map[string]testserver.Settlement{
 			"completed": completed(sampleAnswer()),
 			"tombstone": {State: testserver.Tombstone, Answer: &testserver.Answer{Status: 201, Header: sampleAnswer().Header}},
@@ -91,7 +91,7 @@ var settleRules = []storeRule{
 		_ = c.Settle(c.ctx, h, completed(&testserver.Answer{Status: 500, Body: []byte("other")}))
 		c.sameAnswer(c.refused(again(claim), testserver.Completed, h).Answer, sampleAnswer())
 	}},
-	{"settle/a late end counts", "Settle succeeds while the record is pending or unknown under the hold, however late (B19, faults.md 20).", func(c *storeCase) {
+	{"settle/a late end counts", "Settle succeeds while the record is pending or unknown under the hold, however late (faults.md 20).", func(c *storeCase) { // servers.md B19
 		lapsed := c.claim("lapsed", short)
 		h := c.take(lapsed)
 		unknown := c.claim("unknown", short)
@@ -104,7 +104,7 @@ var settleRules = []storeRule{
 		c.settle(u, completed(sampleAnswer()), nil)
 		c.sameAnswer(c.refused(again(unknown), testserver.Completed, u).Answer, sampleAnswer())
 	}},
-	{"settle/unknown can be resolved", "An unknown record can still be completed, or left a tombstone, under its hold (B48).", func(c *storeCase) {
+	{"settle/unknown can be resolved", "An unknown record can still be completed, or left a tombstone, under its hold.", func(c *storeCase) { // servers.md B48
 		claim := c.claim("k", long)
 		claim.Started = true
 		h := c.take(claim)
@@ -164,7 +164,7 @@ var settleRules = []storeRule{
 }
 
 var freeRules = []storeRule{
-	{"free/a freed key can be taken by anyone", "Free removes the record: the key can be claimed at once, by another request as well (B20, B26, B40).", func(c *storeCase) {
+	{"free/a freed key can be taken by anyone", "Free removes the record: the key can be claimed at once, by another request as well.", func(c *storeCase) { // servers.md B20, B26, B40
 		claim := c.claim("k", long)
 		h := c.take(claim)
 		c.settle(h, testserver.Settlement{State: testserver.Free}, nil)
@@ -175,7 +175,7 @@ var freeRules = []storeRule{
 		next.Fingerprint[0]++
 		c.take(next)
 	}},
-	{"free/not once the effect has started", "Free is refused with ErrStarted once the effect has started, by the claim or by a renewal; the record stays (B14).", func(c *storeCase) {
+	{"free/not once the effect has started", "Free is refused with ErrStarted once the effect has started, by the claim or by a renewal; the record stays.", func(c *storeCase) { // servers.md B14
 		claim := c.claim("claimed", long)
 		claim.Started = true
 		h := c.take(claim)
@@ -189,7 +189,7 @@ var freeRules = []storeRule{
 		c.settle(h, testserver.Settlement{State: testserver.Free}, testserver.ErrStarted)
 		c.refused(again(claim), testserver.Pending, h)
 	}},
-	{"free/it does not free the next claim", "A repeated Free of an old hold does not touch the claim that came after it (B9).", func(c *storeCase) {
+	{"free/it does not free the next claim", "A repeated Free of an old hold does not touch the claim that came after it.", func(c *storeCase) { // servers.md B9
 		claim := c.claim("k", long)
 		old := c.take(claim)
 		c.settle(old, testserver.Settlement{State: testserver.Free}, nil)

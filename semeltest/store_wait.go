@@ -112,7 +112,7 @@ var purgeRules = []storeRule{
 			c.errorf("Purge removed %d records of 5", total)
 		}
 	}},
-	{"purge/it leaves the rest alone", "Purge removes neither pending nor unknown records, nor answers within their retention (B38).", func(c *storeCase) {
+	{"purge/it leaves the rest alone", "Purge removes neither pending nor unknown records, nor answers within their retention.", func(c *storeCase) { // servers.md B38
 		expired := func(key string) testserver.Claim {
 			claim := c.claim(key, long)
 			claim.Retention = short
@@ -138,7 +138,7 @@ var purgeRules = []storeRule{
 }
 
 var raceRules = []storeRule{
-	{"race/one of many claims wins", "Of simultaneous claims of one key exactly one succeeds, whether the key was free, freed, lapsed or expired (B1, B2, B45, faults.md 17).", func(c *storeCase) {
+	{"race/one of many claims wins", "Of simultaneous claims of one key exactly one succeeds, whether the key was free, freed, lapsed or expired (faults.md 17).", func(c *storeCase) { // servers.md B1, B2, B45
 		for name, prepare := range map[string]func(testserver.Claim){
 			"free":  func(testserver.Claim) {},
 			"freed": func(k testserver.Claim) { c.settle(c.take(k), testserver.Settlement{State: testserver.Free}, nil) },
@@ -191,7 +191,7 @@ var raceRules = []storeRule{
 			c.errorf("%d held the key at the same time", worst)
 		}
 	}},
-	{"race/takeover or completion, not both", "When a late owner settles while another takes over, one of them loses (B9, B11).", func(c *storeCase) {
+	{"race/takeover or completion, not both", "When a late owner settles while another takes over, one of them loses.", func(c *storeCase) { // servers.md B9, B11
 		for i := range 10 {
 			claim := c.claim(string(rune('a'+i)), short)
 			old := c.take(claim)
@@ -215,7 +215,7 @@ var raceRules = []storeRule{
 			}
 		}
 	}},
-	{"race/purge does not remove a fresh claim", "A purge that runs while an expired key is claimed again does not remove the fresh claim (B36, B37).", func(c *storeCase) {
+	{"race/purge does not remove a fresh claim", "A purge that runs while an expired key is claimed again does not remove the fresh claim.", func(c *storeCase) { // servers.md B36, B37
 		for i := range 10 {
 			claim := c.claim(string(rune('a'+i)), long)
 			claim.Retention = short

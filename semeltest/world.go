@@ -3,6 +3,7 @@ package semeltest
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/http"
 	"slices"
@@ -43,6 +44,7 @@ type World struct {
 	server    *http.Server
 	history   History
 	keys      map[string]*keyState
+	distrust  bool            // the client does not trust the server's certificate
 	limit     int             // of attempts; one beyond it never returns, so that a loop without end is found
 	made      atomic.Int64    // attempts
 	attempts  map[string]*try // by the name that goes along with their requests
@@ -133,7 +135,11 @@ func (w *World) serve() error {
 		if err != nil {
 			return nil, err
 		}
-		secure := tls.Client(c, &tls.Config{RootCAs: roots, ServerName: certHost, NextProtos: next})
+		trusted := roots
+		if w.distrust {
+			trusted = x509.NewCertPool()
+		}
+		secure := tls.Client(c, &tls.Config{RootCAs: trusted, ServerName: certHost, NextProtos: next})
 		if err := secure.HandshakeContext(ctx); err != nil {
 			c.Close()
 			return nil, err
