@@ -24,6 +24,7 @@ import (
 	"testing"
 
 	"github.com/semel-go/semel"
+	"github.com/semel-go/semel/semeltest"
 	"github.com/semel-go/semel/testserver"
 )
 
@@ -37,6 +38,14 @@ var _ semel.Client
 func keep(*semel.Operation)      {}
 func store(saved []byte, body string) {}
 func pay(url string)             {}
+
+func payOrder(context.Context, *http.Client, int) error { return nil }
+func believed(error) semel.Outcome                      { return semel.Unknown }
+func newAPI() http.Handler                              { return nil }
+func newOrder(n int) *http.Request                      { return nil }
+func ordersMade(n int) int                              { return 0 }
+
+var _ semeltest.End
 
 func snippet(t *testing.T, ctx context.Context, req *http.Request, body string%s) error {
 %s
