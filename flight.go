@@ -19,7 +19,9 @@ type flight struct {
 	timer    *time.Timer             // nil without a timeout
 	ended    atomic.Bool             // the attempt is over: its timer means nothing
 	timedOut atomic.Bool
-	moved    atomic.Int64 // when there was progress, as time since start; 0 if there was none
+	moved    atomic.Uint32 // how often there was progress
+	seen     uint32        // of that, by the last look
+	quiet    int           // looks without any since
 
 	outer  context.Context // of the caller, with whatever hooks it has
 	frozen net.Conn        // a connection not to wait for again
@@ -152,6 +154,9 @@ func (f *flight) reusedConn() net.Conn {
 	return f.reused
 }
 
+// looks is how often within its timeout an attempt is looked at.
+const looks = 8
+
 // depart starts the attempt's time.
 func (f *flight) depart() {
 	if f == nil || f.timeout <= 0 {
@@ -159,34 +164,42 @@ func (f *flight) depart() {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.timer = time.AfterFunc(f.timeout, f.expire)
+	f.timer = time.AfterFunc(f.timeout/looks, f.look)
 }
 
-// start is what progress is counted from.
-var start = time.Now()
-
-// progress starts the attempt's time anew. It may be called for each read of a long body, so it leaves the timer alone.
+// progress starts the attempt's time anew. A long body calls it for each read, so it neither touches the timer nor asks
+// what time it is.
 func (f *flight) progress() {
-	if f != nil && f.timeout > 0 {
-		f.moved.Store(int64(time.Since(start)))
+	if f != nil {
+		f.moved.Add(1)
 	}
 }
 
-// expire ends the attempt, or waits for the rest of its time if there was progress.
-func (f *flight) expire() {
-	if f.ended.Load() {
+// look ends the attempt if it has been quiet for its timeout, which is counted from the first look after the last progress.
+func (f *flight) look() {
+	if f.ended.Load() || f.lookAgain() {
 		return
-	}
-	if moved := f.moved.Load(); moved != 0 {
-		if rest := f.timeout - time.Since(start) + time.Duration(moved); rest > 0 {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.timer.Reset(rest)
-			return
-		}
 	}
 	f.timedOut.Store(true)
 	f.cancel(errAttemptTimeout)
+}
+
+func (f *flight) lookAgain() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.quiet++
+	if moved := f.moved.Load(); moved != f.seen {
+		f.seen, f.quiet = moved, 0
+	}
+	next := f.timeout / looks
+	switch f.quiet {
+	case looks:
+		return false
+	case looks - 1:
+		next = f.timeout - (looks-1)*next
+	}
+	f.timer.Reset(next)
+	return true
 }
 
 // late reports whether the attempt's time ran out.

@@ -42,9 +42,9 @@ func TestAnAttemptEndsWhenItMakesNoProgressForItsTimeout(t *testing.T) {
 		ends   time.Duration // without an answer; 0: answered
 	}{
 		{"bytes that keep coming start the time anew", []time.Duration{9 * s, 9 * s, 9 * s}, 0},
-		{"a stall at the start", []time.Duration{11 * s}, 10 * s},
-		{"a stall after progress, counted from the last byte", []time.Duration{9 * s, 4 * s, 11 * s}, 23 * s},
-		{"a stall after progress twice in one period", []time.Duration{1 * s, 1 * s, 11 * s}, 12 * s},
+		{"a stall at the start", []time.Duration{20 * s}, 10 * s},
+		{"a stall after progress, counted from the last byte", []time.Duration{9 * s, 4 * s, 20 * s}, 23 * s},
+		{"a stall after progress twice in one period", []time.Duration{1 * s, 1 * s, 20 * s}, 12 * s},
 	} {
 		for _, body := range []struct {
 			name string
@@ -65,7 +65,8 @@ func TestAnAttemptEndsWhenItMakesNoProgressForItsTimeout(t *testing.T) {
 						return
 					}
 					require.True(t, errors.Is(err, errAttemptTimeout), "%v", err)
-					require.Equal(t, c.ends, time.Since(begun))
+					late := time.Since(begun) - c.ends
+					require.True(t, late >= 0 && late <= 10*s/looks, "it ended after %v", time.Since(begun))
 				})
 			})
 		}

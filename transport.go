@@ -42,7 +42,8 @@ func (t *Transport) CloseIdleConnections() {
 // is the answer. Any error is an *[Error].
 //
 // An attempt without progress ends after Policy.AttemptTimeout: bytes of the request body start the time anew, it runs to
-// the response header and, where the reply is read within the attempt, over its body.
+// the response header and, where the reply is read within the attempt, over its body. After progress it may run over by an
+// eighth.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := t.check(req); err != nil {
 		closeBody(req)
