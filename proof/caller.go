@@ -34,8 +34,8 @@ func (w *world) newClient() *client {
 		Observe: w.observe,
 		Retry: semel.Policy{
 			MaxAttempts:    w.plan.attempts,
-			Backoff:        func() semel.Backoff { return &steps{} },
-			AttemptTimeout: attemptTimeout,
+			Backoff:        func() semel.Backoff { return &steps{first: w.plan.firstWait()} },
+			AttemptTimeout: w.plan.attemptTimeout(w.calm.Load()),
 			AttemptHeader:  tryHeader,
 		},
 	}
@@ -56,18 +56,18 @@ func (w *world) newClient() *client {
 
 func (c *client) close() { c.base.idle(); c.kill() }
 
-const (
-	attemptTimeout = 5 * time.Second
-	firstWait      = 400 * time.Millisecond
-	patience       = 20 * time.Second
-)
+// patience is how long a caller reads an answer.
+const patience = 20 * time.Second
 
 // steps are the waits of one call, without the jitter that would make two runs of a world differ.
-type steps struct{ n int }
+type steps struct {
+	first time.Duration
+	n     int
+}
 
 func (s *steps) NextBackOff() time.Duration {
 	s.n++
-	return min(firstWait<<(s.n-1), 20*time.Second)
+	return min(s.first<<(s.n-1), 50*s.first)
 }
 
 func mintedKey(s Seed, job string) string { return fmt.Sprintf("minted-%s-of-%d", job, s) }

@@ -79,7 +79,7 @@ func (s Seed) around(x float64, job, arrival int, p testserver.Point) deed {
 	case x < 0.14:
 		return sleep(d)
 	case x < 0.18:
-		return deed{what: fmt.Sprintf("freezes for %v", d), do: testserver.Freeze(d)}
+		return freezing(d)
 	case x < 0.21:
 		return status(http.StatusInternalServerError, 0)
 	case x < 0.22 && p == testserver.AfterClaim:
@@ -91,7 +91,11 @@ func (s Seed) around(x float64, job, arrival int, p testserver.Point) deed {
 func abort() deed { return deed{what: "aborts", do: testserver.Abort} }
 
 func sleep(d time.Duration) deed {
-	return deed{what: fmt.Sprintf("takes %v", d), do: testserver.Sleep(d)}
+	return deed{what: fmt.Sprintf("takes %v", d), lasts: d, wait: testserver.Sleep}
+}
+
+func freezing(d time.Duration) deed {
+	return deed{what: fmt.Sprintf("freezes for %v", d), lasts: d, wait: testserver.Freeze}
 }
 
 func status(code int, after time.Duration) deed {
@@ -118,6 +122,9 @@ func (w *world) fault(ctx context.Context, p testserver.Point, v testserver.Visi
 	w.history.add(Event{Kind: Faulted, Job: a.job, Call: a.call, Try: a.try, Arrival: a.n, Copy: a.copy, Fatal: d.fatal, Note: pointNames[p] + ": the server " + d.what})
 	if d.fatal {
 		a.died.Store(true)
+	}
+	if d.wait != nil {
+		return d.wait(w.plan.paced(d.lasts))(ctx, v)
 	}
 	return d.do(ctx, v)
 }

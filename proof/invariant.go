@@ -119,7 +119,7 @@ func checkQuiet(j *judge) {
 		if last == nil || last.told == nil {
 			continue // nothing ever arrived
 		}
-		if n := len(last.tries); n != 1 && j.w.plan.redirect == 0 {
+		if n := len(last.tries); n != 1 && j.w.plan.redirect == 0 && j.w.plan.pace == 1 {
 			j.breach("operation %d: it took %d attempts to get the answer", v.n, n)
 		}
 		if e := last.told; e.Outcome != semel.Applied && e.Outcome != semel.AppliedEarlier && !j.mayStayOpen(v, e) {

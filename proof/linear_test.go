@@ -37,8 +37,6 @@ type told struct {
 	balance [3]int64
 }
 
-var accounts = map[string]int{"alice": 0, "bob": 1, "carol": 2}
-
 func (s accountState) moved(a asked, answer string) accountState {
 	s.balance[a.from] -= a.amount
 	s.balance[a.to] += a.amount

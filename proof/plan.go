@@ -14,6 +14,7 @@ import (
 // a test writes a plan of its own.
 type plan struct {
 	seed Seed
+	pace int // in real time everything is so much quicker; 1: simulated time
 	jobs []job
 
 	effect     testserver.Effect
@@ -82,6 +83,9 @@ type deed struct {
 	what  string // for the history; "" for nothing
 	do    testserver.Action
 	fatal bool // the owner dies with it: it neither settles nor renews
+
+	lasts time.Duration                         // of a deed that only takes time
+	wait  func(time.Duration) testserver.Action // what it does then; nil for others
 }
 
 const horizon = 2 * time.Hour // by when everybody has begun
@@ -90,6 +94,7 @@ const horizon = 2 * time.Hour // by when everybody has begun
 func (s Seed) plan() *plan {
 	p := &plan{
 		seed:     s,
+		pace:     1,
 		effect:   testserver.Effect(s.Pick(4, "effect")),
 		direct:   s.Chance(0.3, "direct"),
 		wrapped:  s.Chance(0.3, "wrapped"),

@@ -68,7 +68,7 @@ func (p *process) die() {
 	w.server.Store(nil)
 	close(p.died)
 	if p.http != nil {
-		w.cutAll()
+		w.cut()
 		p.http.Close()
 	}
 }

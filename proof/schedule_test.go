@@ -19,7 +19,7 @@ func atPoint(point testserver.Point, d deed) func(int, testserver.Point) deed {
 
 var (
 	crash  = deed{what: "crashes", do: testserver.Crash, fatal: true}
-	freeze = deed{what: "freezes beyond its lease", do: testserver.Freeze(11 * time.Second)}
+	freeze = freezing(11 * time.Second) // beyond its lease
 )
 
 // held returns whom no gate holds: those at the last points, where nothing is shared any more, if there are many callers, and

@@ -52,7 +52,7 @@ func drawDeed(t *rapid.T) deed {
 	d := time.Duration(rapid.IntRange(1, 20).Draw(t, "seconds")) * time.Second
 	kinds := []deed{
 		abort(), sleep(d), status(503, 0), status(500, 0), status(401, 0),
-		{what: fmt.Sprintf("freezes for %v", d), do: testserver.Freeze(d)},
+		freezing(d),
 		{what: "crashes", do: testserver.Crash, fatal: true},
 	}
 	return kinds[rapid.IntRange(0, len(kinds)-1).Draw(t, "deed")]

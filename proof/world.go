@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"sync"
@@ -20,9 +21,9 @@ type world struct {
 	history *History
 	gate    *gate // nil: nobody is held
 
-	net   *semeltest.Network
+	parts
 	bank  *testserver.Bank
-	store testserver.Transactor
+	store testserver.Transactor // as the guard sees it
 
 	server     atomic.Pointer[process] // nil while there is none
 	calm       atomic.Bool
@@ -39,27 +40,47 @@ type world struct {
 // funds is what each account has at first.
 const funds = 1 << 20
 
-// newWorld makes the world of a plan, with the parts of which are right or, if the defect says so, wrong.
+// parts are what is simulated in some worlds, and real in others.
+type parts struct {
+	keys   testserver.Transactor
+	ledger testserver.Ledger // nil: in memory
+	listen func() net.Listener
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	cut    func() // every connection, and the listener
+}
+
+// simulated makes the parts of a world in simulated time.
+func simulated(conn func(n int) semeltest.Plan) parts {
+	n := &semeltest.Network{Plan: conn}
+	return parts{keys: new(testserver.MemStore), listen: n.Listen, dial: n.DialContext, cut: n.Reset}
+}
+
+// newWorld makes the simulated world of a plan, with parts under test that are right or, as the defect says, wrong.
 func newWorld(p *plan, d func(*world) defect) *world {
 	w := &world{plan: p, history: newHistory(), arrivals: make(map[int]int), audited: make(map[int]int64)}
-	w.bank = new(testserver.Bank)
-	for _, a := range []string{"alice", "bob", "carol"} {
-		w.bank.Open(a, funds)
-	}
-	w.defect = d(w)
-	w.store = w.defect.store(&shakyStore{new(testserver.MemStore), w})
-	w.net = &semeltest.Network{Plan: func(n int) semeltest.Plan {
-		if w.calm.Load() {
-			return semeltest.Plan{}
-		}
-		return p.conn(n)
-	}}
+	w.build(simulated(w.conn), d)
 	return w
 }
 
-func (w *world) listen() net.Listener { return w.net.Listen() }
+func (w *world) build(p parts, d func(*world) defect) {
+	w.parts, w.bank = p, &testserver.Bank{Ledger: p.ledger}
+	for account := range accounts {
+		w.bank.Open(account, funds)
+	}
+	w.defect = d(w)
+	w.store = w.defect.store(&shakyStore{p.keys, w})
+}
 
-func (w *world) cutAll() { w.net.Reset() }
+// accounts of the bank, and their numbers.
+var accounts = map[string]int{"alice": 0, "bob": 1, "carol": 2}
+
+// conn is the plan of a connection, while things still go wrong.
+func (w *world) conn(n int) semeltest.Plan {
+	if w.calm.Load() {
+		return semeltest.Plan{}
+	}
+	return w.plan.conn(n)
+}
 
 func (w *world) arrives(job int) int {
 	w.mu.Lock()
@@ -82,13 +103,12 @@ func (w *world) run() {
 	callers.Wait()
 	w.gate.open()
 	w.background.Wait()
-	time.Sleep(time.Minute) // leases lapse
+	time.Sleep(w.plan.lull())
 	w.settleDown()
 	w.audit()
 	client.close()
 	w.takeUpLate()
 	w.background.Wait()
-	time.Sleep(time.Minute)
 	w.end()
 }
 
@@ -96,7 +116,7 @@ func (w *world) run() {
 func (w *world) settleDown() {
 	w.calm.Store(true)
 	w.history.add(Event{Kind: Calm})
-	time.Sleep(time.Minute) // leases that lapsed only now
+	time.Sleep(w.plan.lull())
 }
 
 func (w *world) restart() {
@@ -115,8 +135,10 @@ func (w *world) end() {
 	for _, p := range w.old {
 		p.stop()
 	}
-	w.net.Reset()
-	time.Sleep(10 * time.Minute) // whatever lingers must be gone by now
+	w.cut()
+	if w.plan.pace == 1 {
+		time.Sleep(10 * time.Minute) // whatever lingers must be gone by now
+	}
 }
 
 // bubble runs the world in simulated time and returns it for the judge. A goroutine that is left behind, or a deadlock, is a
@@ -142,7 +164,7 @@ func (w *world) newBase() base {
 	if w.plan.direct {
 		return base{&directTrip{world: w}, func() {}}
 	}
-	tr := &http.Transport{DialContext: w.net.DialContext}
+	tr := &http.Transport{DialContext: w.dial}
 	if w.plan.http2 {
 		tr.Protocols = new(http.Protocols)
 		tr.Protocols.SetUnencryptedHTTP2(true)
