@@ -95,3 +95,34 @@ func TestFrozenConnectionIsLeft(t *testing.T) {
 		})
 	}
 }
+
+// The last attempt has no time limit of its own, for the caller's comes first; it leaves the connection all the same.
+func TestFrozenConnectionIsLeftByTheLastAttemptToo(t *testing.T) {
+	s := testserver.New()
+	s.TLS = true
+	require.NoError(t, s.Start())
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	var box icebox
+	base := s.Client().Transport.(*http.Transport).Clone()
+	base.DialContext = box.dial
+	t.Cleanup(base.CloseIdleConnections)
+	client := &semel.Client{HTTP: (&semel.Transport{Base: base, Retry: semel.Policy{
+		AttemptTimeout: 500 * time.Millisecond,
+		Backoff:        func() semel.Backoff { return steady(time.Millisecond) },
+	}}).Client()}
+	op := semel.NewOperation("")
+	resp, err := client.Do(postTransfer(op.Context(t.Context()), s.URL+"/transfers"))
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	box.age.Add(1)
+	ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
+	defer cancel()
+	op = semel.NewOperation("")
+	resp, err = client.Do(postTransfer(op.Context(ctx), s.URL+"/transfers"))
+	if err != nil { // a machine may be too slow
+		require.ErrorIs(t, err, semel.Unknown)
+		return
+	}
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 1, s.Bank.Effects(op.Key()))
+}

@@ -106,10 +106,11 @@ func (c *call) watch(y *try) {
 	default: // without a key net/http repeats only what was not processed, but over HTTP/2 without end (golang/go#52459)
 		f.limit = 3
 	}
-	if timeout > 0 || c.body == nil || !c.keyed {
+	frozen := c.repeats.frozenConn()
+	if timeout > 0 || c.body == nil || !c.keyed || frozen != nil {
 		y.Context, f.cancel = context.WithCancelCause(y.Context)
 	}
-	f.outer, f.frozen = y.Context, c.repeats.frozenConn()
+	f.outer, f.frozen = y.Context, frozen
 }
 
 // address gives the attempt's request its headers and body.
