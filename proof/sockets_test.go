@@ -57,10 +57,11 @@ func TestWorldsOnRealPostgres(t *testing.T) {
 // realWorlds runs several worlds at a time: mostly they wait.
 func realWorlds(t *testing.T, n int, keys func(*testing.T) (testserver.Transactor, testserver.Ledger)) {
 	t.Helper()
+	t.Parallel() // with each other
 	table := new(truthTable)
 	next := make(chan Seed)
 	var group sync.WaitGroup
-	for range 8 {
+	for range 20 {
 		group.Go(func() {
 			for s := range next {
 				store, ledger := keys(t)
