@@ -90,7 +90,7 @@ func (c *call) watch(y *try) {
 	if deadline, ok := y.Deadline(); ok && timeout > 0 && time.Until(deadline) <= timeout {
 		timeout = 0 // the caller's own time runs out first
 	}
-	if c.safe && !c.keyed && timeout == 0 {
+	if c.safe && !c.keyed && timeout == 0 && c.body == nil {
 		y.flight = nil
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -292,6 +293,9 @@ func dialing(err error) *http.Transport {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
 	}}
 }
+
+// quiet is a log that nobody reads.
+var quiet = log.New(io.Discard, "", 0)
 
 func or(s, zero string) string {
 	if s == "" {
