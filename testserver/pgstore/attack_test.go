@@ -19,7 +19,7 @@ func holdRow(t testing.TB, s *Store, key string) (end func(commit bool)) {
 	t.Helper()
 	tx, err := s.DB.Begin(t.Context())
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), s.statements().insert, insertArgs(claimOf(key))...)
+	_, err = tx.Exec(t.Context(), s.statements().insert, append(claimArgs(claimOf(key)), false)...)
 	require.NoError(t, err)
 	return func(commit bool) {
 		if commit {
@@ -43,7 +43,7 @@ func (d *dropped) active() (n int) {
 }
 
 func TestAClaimThatFailedHoldsNothing(t *testing.T) { // B35
-	s := fresh(t)
+	s := empty(t)
 	claimUntil := func(ctx context.Context, c testserver.Claim) error {
 		_, err := s.Claim(ctx, c)
 		return err
@@ -104,7 +104,12 @@ func TestAClaimThatFailedHoldsNothing(t *testing.T) { // B35
 		c := claimOf("closing")
 		_, err := closing.Claim(ctx, c)
 		require.Error(t, err)
-		time.Sleep(100 * time.Millisecond) // the delete is waiting for the row
+		require.Eventually(t, func() bool { // the delete was sent, and waits for the row
+			var waiting int
+			require.NoError(t, s.DB.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+				AND datname = current_database()`).Scan(&waiting))
+			return waiting == 1 && closing.DB.Stat().AcquiredConns() == 2
+		}, 10*time.Second, 10*time.Millisecond)
 		require.NoError(t, closing.Close())
 		_, err = closing.Claim(t.Context(), c)
 		require.ErrorIs(t, err, ErrOwner, "a delete may still be on its way")
@@ -246,7 +251,7 @@ func TestAPoolOfOne(t *testing.T) {
 
 // TestRenewSettleAndTakeover: of an owner that stalls and those that take over, at most one settles, and it is the last.
 func TestRenewSettleAndTakeover(t *testing.T) { // B8, B9, B19, faults.md 20
-	s := fresh(t, func(_ *Store, c *pgxpoolConfig) { c.MaxConns = 8 })
+	s := empty(t, func(_ *Store, c *pgxpoolConfig) { c.MaxConns = 8 })
 	for round := range 30 {
 		key := fmt.Sprint("k", round)
 		var wg sync.WaitGroup
@@ -294,7 +299,7 @@ func TestRenewSettleAndTakeover(t *testing.T) { // B8, B9, B19, faults.md 20
 
 // TestPurgeNeverTakesAFreshClaim: keys expire, are purged and are claimed again, all at once.
 func TestPurgeNeverTakesAFreshClaim(t *testing.T) { // B36, B37
-	s := fresh(t, func(_ *Store, c *pgxpoolConfig) { c.MaxConns = 12 })
+	s := empty(t, func(_ *Store, c *pgxpoolConfig) { c.MaxConns = 12 })
 	stop := make(chan struct{})
 	var purgers, claimers sync.WaitGroup
 	var purged atomic.Int64

@@ -35,7 +35,7 @@ func TestBadSurroundings(t *testing.T) { // B47
 		"no database": {dsn: func(d string) string { return strings.Replace(d, "?", "_not?", 1) },
 			says: "refuses this role, password or database", schema: "refuses this role"},
 		"no table": {says: `no table "semel_keys", run CreateSchema`},
-		"a table without the key": {prepare: strings.Replace(Schema, "PRIMARY KEY (scope, key)", "CHECK (fence > 0)", 1),
+		"a table without the key": {prepare: strings.Replace(Schema, "PRIMARY KEY", "NOT NULL", 1),
 			says: "another shape", schema: "another shape"},
 		"a table without a column": {prepare: Schema + `; ALTER TABLE semel_keys DROP COLUMN fingerprint`, says: "another shape", schema: "another shape"},
 		"a table with other types": {prepare: Schema + `; ALTER TABLE semel_keys ALTER COLUMN fingerprint TYPE integer USING 0`, says: "another shape", schema: "another shape"},
@@ -128,7 +128,7 @@ func guardAnswers503(t *testing.T, s *Store) {
 }
 
 func TestAnOversizeHeaderEndsAsTheGuardSays(t *testing.T) { // B16: done, answer not kept, never again
-	s := fresh(t, func(s *Store, _ *pgxpoolConfig) { s.MaxAnswer = 1000 })
+	s := empty(t, func(s *Store, _ *pgxpoolConfig) { s.MaxAnswer = 1000 })
 	runs := 0
 	g := &testserver.Guard{Store: s, Scope: testserver.GlobalScope, Lease: time.Second, Effect: testserver.Transactional,
 		Next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -57,7 +57,7 @@ func TestBank(t *testing.T) {
 		"once": testserver.Once, "marked": testserver.Marked, "keyed": testserver.Keyed, "transactional": testserver.Transactional,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := fresh(t)
+			s := empty(t)
 			b, _, server := bank(t, s, effect)
 			status, replayed, first := post(t, server.URL, "k", "")
 			require.Equal(t, 201, status, first)
@@ -89,7 +89,7 @@ func TestBank(t *testing.T) {
 func TestBankRunsOneOfManyDuplicates(t *testing.T) { // B1, B4: two servers, one database
 	for name, effect := range map[string]testserver.Effect{"once": testserver.Once, "transactional": testserver.Transactional} {
 		t.Run(name, func(t *testing.T) {
-			s := fresh(t)
+			s := empty(t)
 			b, _, one := bank(t, s, effect)
 			_, _, two := bank(t, open(t, s.DB.Config().ConnString()), effect)
 			var wg sync.WaitGroup

@@ -66,11 +66,14 @@ type sender interface {
 func (s *Store) claimOn(ctx context.Context, db sender, c testserver.Claim) (r row, done bool, err error) {
 	q := s.statements()
 	b := &pgx.Batch{}
-	b.Queue(q.insert, insertArgs(c)...)
-	b.Queue(q.read, at(c.ID).args()...)
+	b.Queue(q.insert, append(claimArgs(c), c.Started)...)
+	b.Queue(q.unlessInserted, at(c.ID))
 	r, inserted, err := changed(db.SendBatch(ctx, b), c.ID)
-	if err != nil || inserted {
+	if err != nil {
 		return r, true, err
+	}
+	if inserted {
+		return fresh(c), true, nil
 	}
 	step := s.next(r, c)
 	if step.sql == "" {
@@ -78,7 +81,7 @@ func (s *Store) claimOn(ctx context.Context, db sender, c testserver.Claim) (r r
 	}
 	b = &pgx.Batch{}
 	b.Queue(step.sql, step.args...)
-	b.Queue(q.read, at(c.ID).args()...)
+	b.Queue(q.read, at(c.ID))
 	after, stepped, err := changed(db.SendBatch(ctx, b), c.ID)
 	if err != nil || stepped {
 		return after, true, err
@@ -87,18 +90,24 @@ func (s *Store) claimOn(ctx context.Context, db sender, c testserver.Claim) (r r
 	return after, locked, nil
 }
 
-func insertArgs(c testserver.Claim) []any {
-	return at(c.ID).args(c.Fingerprint[:], c.Owner[:], c.Started, micros(c.Lease), micros(c.Retention))
+func claimArgs(c testserver.Claim) []any {
+	return []any{at(c.ID), []byte(c.ID.Scope), []byte(c.ID.Key), c.Fingerprint[:], c.Owner[:], micros(c.Lease), micros(c.Retention)}
+}
+
+// fresh is the row that a claim has inserted.
+func fresh(c testserver.Claim) row {
+	return row{Record: testserver.Record{ID: c.ID, State: testserver.Pending, Fingerprint: c.Fingerprint, Owner: c.Owner, Fence: 1,
+		Started: c.Started, Left: max(0, c.Lease)}}
 }
 
 // changed reads a batch of a change and the row after it, and closes it.
-func changed(results pgx.BatchResults, id testserver.ID, more ...any) (row, bool, error) {
+func changed(results pgx.BatchResults, id testserver.ID) (row, bool, error) {
 	defer results.Close()
 	tag, err := results.Exec()
 	if err != nil {
 		return row{}, false, err
 	}
-	r, err := scan(results.QueryRow(), id, more...)
+	r, err := scan(results.QueryRow(), id)
 	if err != nil {
 		return row{}, false, err
 	}
@@ -114,7 +123,7 @@ type step struct {
 }
 
 func (s *Store) next(r row, c testserver.Claim) step {
-	q, seen := s.statements(), at(c.ID).args(r.Owner[:], r.Fence)
+	q, seen := s.statements(), []any{at(c.ID), r.Owner[:], r.Fence}
 	switch {
 	case r.expired:
 		return step{sql: q.overwrite, holds: true,

@@ -30,7 +30,7 @@ func (s *Store) conclude(ctx context.Context, conn *pgxpool.Conn, c testserver.C
 	if undo {
 		b.Queue(undoSQL)
 	}
-	b.Queue(s.statements().finish, at(c.ID).args(append([]any{r.Owner[:], r.Fence}, columns...)...)...)
+	b.Queue(s.statements().finish, append([]any{at(c.ID), r.Owner[:], r.Fence}, columns...)...)
 	b.Queue(commitSQL)
 	stored, err := committed(conn.SendBatch(limited, b), b.Len())
 	if err == nil {

@@ -34,7 +34,7 @@ func (s *Store) Configure(c *pgxpool.Config) {
 // prepare is a matter of speed alone: what is wrong with the table is told by the call that meets it.
 func (s *Store) prepare(ctx context.Context, conn *pgx.Conn) {
 	q := s.statements()
-	for _, sql := range []string{q.insert, q.read, q.settle, q.enter, q.entered, q.finish, s.beginSQL(), savepointSQL, undoSQL, commitSQL, rollbackSQL} {
+	for _, sql := range []string{q.insert, q.unlessInserted, q.read, q.settle, q.enter, q.finish, s.beginSQL(), savepointSQL, undoSQL, commitSQL, rollbackSQL} {
 		if _, err := conn.Prepare(ctx, sql, sql); err != nil {
 			return
 		}

@@ -120,7 +120,7 @@ func (s *Store) dropOnce(ctx context.Context, c testserver.Claim) error {
 	}
 	defer conn.Release()
 	b := &pgx.Batch{}
-	b.Queue(s.statements().insert, insertArgs(c)...)
-	b.Queue(s.statements().drop, at(c.ID).args(c.Owner[:])...)
+	b.Queue(s.statements().insert, append(claimArgs(c), c.Started)...)
+	b.Queue(s.statements().drop, at(c.ID), c.Owner[:])
 	return conn.SendBatch(ctx, b).Close()
 }

@@ -67,7 +67,7 @@ func testRenew(t *testing.T, s *Store) {
 		tx, err := s.DB.Begin(t.Context())
 		require.NoError(t, err)
 		defer tx.Rollback(context.Background())
-		_, err = tx.Exec(t.Context(), `SELECT FROM semel_keys WHERE scope = $1 AND key = $2 FOR NO KEY UPDATE`, at(h.ID).args()...)
+		_, err = tx.Exec(t.Context(), `SELECT FROM semel_keys WHERE id = $1 FOR NO KEY UPDATE`, at(h.ID))
 		require.NoError(t, err)
 		require.Equal(t, []testserver.Renewal{testserver.Busy}, renew(h))
 		other := held(t, s, claimOf("not locked"))
@@ -154,7 +154,7 @@ func testSettle(t *testing.T, s *Store) {
 }
 
 func TestLook(t *testing.T) {
-	s := fresh(t)
+	s := empty(t)
 	look := func(key string) testserver.Record {
 		t.Helper()
 		r, err := s.Look(t.Context(), testserver.ID{Scope: "s", Key: key})
@@ -192,7 +192,7 @@ func testLeaseBoundaries(t *testing.T, s *Store) {
 }
 
 func TestWait(t *testing.T) {
-	s := fresh(t)
+	s := empty(t)
 	other := open(t, s.DB.Config().ConnString())
 	wait := func(s *Store, key string) <-chan error {
 		done := make(chan error, 1)
@@ -267,7 +267,7 @@ func TestWait(t *testing.T) {
 
 func TestNotifyWakesOtherProcesses(t *testing.T) {
 	notifying := func(s *Store, _ *pgxpoolConfig) { s.Notify, s.Poll = true, time.Hour }
-	s := fresh(t, notifying)
+	s := empty(t, notifying)
 	other := open(t, s.DB.Config().ConnString(), notifying)
 	require.NoError(t, other.Wait(t.Context(), testserver.ID{})) // listens from now on
 	time.Sleep(300 * time.Millisecond)
@@ -282,7 +282,7 @@ func TestNotifyWakesOtherProcesses(t *testing.T) {
 }
 
 func TestPurge(t *testing.T) {
-	s := fresh(t)
+	s := empty(t)
 	expired := func(key string, end *testserver.Settlement) {
 		t.Helper()
 		h := held(t, s, claimOf(key))

@@ -17,9 +17,9 @@ func fill(b testing.TB, s *Store, n, expired int) {
 	b.Helper()
 	const chunk = 250_000
 	for from := 1; from <= n; from += chunk {
-		_, err := s.DB.Exec(b.Context(), `INSERT INTO semel_keys (scope, key, fingerprint, owner, started, lease_until, created_at, expires_at, state, fence, status, header, body)
-			SELECT sha256((i % 1000)::text::bytea), ('fill' || i)::bytea, sha256('x'), decode(md5(i::text), 'hex'), false, clock_timestamp(), clock_timestamp(),
-			  clock_timestamp() + CASE WHEN i <= $3 THEN interval '-1 hour' ELSE interval '3 days' END, 2, 1, 201, '\x01', sha256('body')
+		_, err := s.DB.Exec(b.Context(), `INSERT INTO semel_keys (id, scope, key, fingerprint, owner, started, lease_until, created_at, expires_at, state, fence, status, header, body)
+			SELECT md5('fill' || i)::uuid, (i % 1000)::text::bytea, ('fill' || i)::bytea, sha256('x'), decode(md5(i::text), 'hex'), false, clock_timestamp(), clock_timestamp(),
+			  clock_timestamp() + CASE WHEN i <= $3 THEN interval '-1 hour' ELSE interval '3 days' + i * interval '1 microsecond' END, 2, 1, 201, '\x01', sha256('body')
 			FROM generate_series($1::int, $2::int) i`, from, min(n, from+chunk-1), expired)
 		require.NoError(b, err)
 	}
@@ -61,7 +61,12 @@ func pages(b *testing.B, s *Store, rows int) float64 {
 	var counts []int64
 	for range 101 {
 		c := claimOf(newKey())
-		counts = append(counts, touched(s.statements().insert, insertArgs(c)...)+touched(s.statements().read, at(c.ID).args()...))
+		c.Retention = 3*24*time.Hour + time.Hour // as in use: what is claimed later expires later
+		tx, err := conn.Begin(b.Context())       // the two statements of one batch
+		require.NoError(b, err)
+		n := touched(s.statements().insert, append(claimArgs(c), false)...) + touched(s.statements().unlessInserted, at(c.ID))
+		require.NoError(b, tx.Commit(b.Context()))
+		counts = append(counts, n)
 	}
 	return float64(quantile(counts, 0.5))
 }

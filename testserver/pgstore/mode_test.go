@@ -30,7 +30,7 @@ var modes = map[string]func(*Store, *pgxpoolConfig){
 // inAllModes runs a test on a fresh store of each mode.
 func inAllModes(t *testing.T, test func(*testing.T, *Store)) {
 	for name, mode := range modes {
-		t.Run(name, func(t *testing.T) { test(t, fresh(t, mode)) })
+		t.Run(name, func(t *testing.T) { test(t, empty(t, mode)) })
 	}
 }
 

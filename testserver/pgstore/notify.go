@@ -15,16 +15,10 @@ const (
 	noticeMost  = 400                   // names in one: its payload has less than 8000 bytes
 )
 
-// A notice is a key's name in a NOTIFY. A collision wakes somebody too early.
+// A notice names a key in a NOTIFY, by the half of its place. A collision wakes somebody too early.
 type notice [8]byte
 
-func noticeOf(p place) (n notice) {
-	h := sha256.New()
-	h.Write(p.scope[:])
-	h.Write([]byte(p.key))
-	copy(n[:], h.Sum(nil))
-	return n
-}
+func noticeOf(p place) notice { return notice(p.Bytes[:8]) }
 
 // notices are sent from one goroutine, which runs while there are any.
 type notices struct {

@@ -81,13 +81,13 @@ func merged(holds []testserver.Hold) (once []testserver.Hold, index []int) {
 }
 
 func holdArrays(holds []testserver.Hold) []any {
-	var scopes, keys, owners [][]byte
+	var places []place
+	var owners [][]byte
 	var fences, numbers []int64
 	var started []bool
 	for n, h := range holds {
-		p := at(h.ID)
-		scopes, keys, owners = append(scopes, p.scope[:]), append(keys, []byte(p.key)), append(owners, h.Owner[:])
-		fences, numbers, started = append(fences, h.Fence), append(numbers, int64(n)), append(started, h.Started)
+		places, owners, fences = append(places, at(h.ID)), append(owners, h.Owner[:]), append(fences, h.Fence)
+		numbers, started = append(numbers, int64(n)), append(started, h.Started)
 	}
-	return []any{scopes, keys, owners, fences, started, numbers}
+	return []any{places, owners, fences, started, numbers}
 }

@@ -2,32 +2,24 @@ package pgstore
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/semel-go/semel/testserver"
 )
 
-// A place is where a key's row is.
-type place struct {
-	scope [32]byte
-	key   string
-}
-
-// maxKey is the longest key that is stored as it is: PostgreSQL takes 2704 bytes at most into an index.
-const maxKey = 1024
+// A place is the primary key of a key's row. SHA-256 cut to 128 bits: nobody finds a key that hits another's place.
+type place = pgtype.UUID
 
 func at(id testserver.ID) place {
-	if len(id.Key) <= maxKey {
-		return place{sha256.Sum256([]byte("short\x00" + id.Scope)), id.Key}
-	}
-	key := sha256.Sum256([]byte(id.Key))
-	return place{sha256.Sum256([]byte("long\x00" + id.Scope)), string(key[:])}
+	b := binary.AppendUvarint(make([]byte, 0, 128), uint64(len(id.Scope)))
+	sum := sha256.Sum256(append(append(b, id.Scope...), id.Key...))
+	return place{Bytes: [16]byte(sum[:]), Valid: true}
 }
-
-func (p place) args(more ...any) []any { return append([]any{p.scope[:], []byte(p.key)}, more...) }
 
 // A row is a record and what decides about it.
 type row struct {
@@ -40,8 +32,8 @@ func (r row) terminal() bool {
 	return r.State == testserver.Completed || r.State == testserver.Tombstone
 }
 
-// scan reads the columns of a row, and after them what else there is. No row is a free key.
-func scan(rows pgx.Row, id testserver.ID, more ...any) (row, error) {
+// scan reads the columns of a row. No row is a free key.
+func scan(rows pgx.Row, id testserver.ID) (row, error) {
 	var (
 		state                        int16
 		fingerprint, owner           []byte
@@ -51,8 +43,8 @@ func scan(rows pgx.Row, id testserver.ID, more ...any) (row, error) {
 		header, body                 []byte
 		r                            = row{Record: testserver.Record{ID: id}}
 	)
-	err := rows.Scan(append([]any{&state, &fingerprint, &owner, &r.Fence, &r.Started, &leaseUntil, &created, &expires, &now,
-		&status, &header, &body}, more...)...)
+	err := rows.Scan(&state, &fingerprint, &owner, &r.Fence, &r.Started, &leaseUntil, &created, &expires, &now,
+		&status, &header, &body)
 	if err == pgx.ErrNoRows {
 		return r, nil
 	}

@@ -74,7 +74,7 @@ func (s *Store) check(ctx context.Context) error {
 		return s.failTable(err)
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
-	if _, err := tx.Exec(ctx, q.insert, insertArgs(c)...); err != nil {
+	if _, err := tx.Exec(ctx, q.insert, append(claimArgs(c), false)...); err != nil {
 		return s.failTable(err)
 	}
 	return nil

@@ -22,7 +22,7 @@ func (s *Store) Settle(ctx context.Context, h testserver.Hold, end testserver.Se
 
 func (s *Store) settle(ctx context.Context, h testserver.Hold, end testserver.Settlement) error {
 	q := s.statements()
-	sql, args := q.free, at(h.ID).args(h.Owner[:], h.Fence)
+	sql, args := q.free, []any{at(h.ID), h.Owner[:], h.Fence}
 	var columns []any
 	if end.State != testserver.Free {
 		var err error
@@ -40,7 +40,7 @@ func (s *Store) settle(ctx context.Context, h testserver.Hold, end testserver.Se
 	if err != nil || tag.RowsAffected() == 1 {
 		return err
 	}
-	r, err := scan(conn.QueryRow(ctx, q.read, at(h.ID).args()...), h.ID)
+	r, err := scan(conn.QueryRow(ctx, q.read, at(h.ID)), h.ID)
 	if err != nil {
 		return err
 	}
@@ -93,5 +93,5 @@ func (s *Store) look(ctx context.Context, id testserver.ID) (row, error) {
 		return row{}, err
 	}
 	defer conn.Release()
-	return scan(conn.QueryRow(ctx, s.statements().read, at(id).args()...), id)
+	return scan(conn.QueryRow(ctx, s.statements().read, at(id)), id)
 }

@@ -9,82 +9,82 @@ import (
 // All statements keep to what PostgreSQL, CockroachDB and YugabyteDB share, and use clock_timestamp(): now() is the
 // transaction's start.
 const (
-	// A second statement takes a new snapshot in READ COMMITTED, so that after insertSQL readSQL sees the row that won.
-	insertSQL = `INSERT INTO @ (scope, key, fingerprint, owner, started, lease_until, expires_at, created_at, state, fence)
+	// A second statement takes a new snapshot in READ COMMITTED, so that after insertSQL unlessInsertedSQL sees the row
+	// that won. If the first one has won, the second does nothing: a setting that lasts for the transaction tells it.
+	insertInto = `INSERT INTO @ (id, scope, key, fingerprint, owner, lease_until, expires_at, created_at, state, fence, started)
 VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6::bigint * interval '1 microsecond',
-  clock_timestamp() + $7::bigint * interval '1 microsecond', clock_timestamp(), 1, 1)
-ON CONFLICT (scope, key) DO NOTHING`
+  clock_timestamp() + $7::bigint * interval '1 microsecond', clock_timestamp(), 1, 1, `
+	otherwise = `) ON CONFLICT (id) DO NOTHING RETURNING set_config('semel.inserted', '1', true)`
+	insertSQL = insertInto + `$8` + otherwise
 
-	columns = `state, fingerprint, owner, fence, started, lease_until, created_at, expires_at, clock_timestamp(), status, header, body`
-	readSQL = `SELECT ` + columns + ` FROM @ WHERE scope = $1 AND key = $2`
+	readSQL = `SELECT state, fingerprint, owner, fence, started, lease_until, created_at, expires_at, clock_timestamp(),
+  status, header, body FROM @ WHERE id = $1`
+	unlessInsertedSQL = readSQL + ` AND current_setting('semel.inserted', true) IS DISTINCT FROM '1'`
 
-	// Compare and set: $3 and $4 are owner and fence as they were seen. A row that is locked belongs to a live
+	// In a transaction settings ride along. lock_timeout bounds the wait for the key alone: it is set before the row is
+	// inserted and put back after. The row's started is true, so that it is never taken over, should it be committed
+	// without an end.
+	enterSQL = insertInto + `set_config('semel.lock_timeout', current_setting('lock_timeout'), true) <> ''
+  AND set_config('lock_timeout', $8, true) <> '' AND set_config('idle_in_transaction_session_timeout', $9, true) <> ''` + otherwise + putBack
+	putBack    = `, set_config('lock_timeout', current_setting('semel.lock_timeout'), true)`
+	insteadSQL = `SELECT set_config('semel.inserted', '1', true)` + putBack // after a compare-and-set
+
+	// Compare and set: $2 and $3 are owner and fence as they were seen. A row that is locked belongs to a live
 	// transaction and is passed over.
-	seen      = `WITH l AS MATERIALIZED (SELECT scope, key FROM @ WHERE scope = $1 AND key = $2 AND owner = $3 AND fence = $4 AND state = 1`
+	seen      = `WITH l AS MATERIALIZED (SELECT id FROM @ WHERE id = $1 AND owner = $2 AND fence = $3 AND state = 1`
 	andLapsed = ` AND lease_until <= clock_timestamp()`
 	unlocked  = ` FOR NO KEY UPDATE SKIP LOCKED) UPDATE @ t SET `
-	ofSeen    = ` FROM l WHERE t.scope = l.scope AND t.key = l.key`
+	ofSeen    = ` FROM l WHERE t.id = l.id`
 
 	takeoverSQL = seen + andLapsed + ` AND NOT started` + unlocked +
-		`owner = $5, fence = fence + 1, started = $6, lease_until = clock_timestamp() + $7::bigint * interval '1 microsecond'` + ofSeen
+		`owner = $4, fence = fence + 1, started = $5, lease_until = clock_timestamp() + $6::bigint * interval '1 microsecond'` + ofSeen
 	lapseSQL   = seen + andLapsed + unlocked + `state = 3` + ofSeen
-	refreshSQL = seen + unlocked + `lease_until = clock_timestamp() + $5::bigint * interval '1 microsecond'` + ofSeen
+	refreshSQL = seen + unlocked + `lease_until = clock_timestamp() + $4::bigint * interval '1 microsecond'` + ofSeen
 
-	overwriteSQL = `UPDATE @ SET fingerprint = $5, owner = $6, started = $7, lease_until = clock_timestamp() + $8::bigint * interval '1 microsecond',
-  expires_at = clock_timestamp() + $9::bigint * interval '1 microsecond', created_at = clock_timestamp(), state = 1, fence = fence + 1,
+	overwriteSQL = `UPDATE @ SET fingerprint = $4, owner = $5, started = $6, lease_until = clock_timestamp() + $7::bigint * interval '1 microsecond',
+  expires_at = clock_timestamp() + $8::bigint * interval '1 microsecond', created_at = clock_timestamp(), state = 1, fence = fence + 1,
   status = NULL, header = NULL, body = NULL
-WHERE scope = $1 AND key = $2 AND owner = $3 AND fence = $4 AND state IN (2, 4) AND expires_at <= clock_timestamp()`
+WHERE id = $1 AND owner = $2 AND fence = $3 AND state IN (2, 4) AND expires_at <= clock_timestamp()`
 
 	// Nobody learned of this claim, so nothing has started under it.
-	dropSQL = `DELETE FROM @ WHERE scope = $1 AND key = $2 AND owner = $3 AND state IN (1, 3)`
+	dropSQL = `DELETE FROM @ WHERE id = $1 AND owner = $2 AND state IN (1, 3)`
 
 	// An end that comes when the retention is over is kept for another: a client may still ask.
-	settleSQL = `UPDATE @ SET state = $5, status = $6, header = $7, body = $8,
+	settleSQL = `UPDATE @ SET state = $4, status = $5, header = $6, body = $7,
   expires_at = CASE WHEN expires_at <= clock_timestamp() THEN clock_timestamp() + (expires_at - created_at) ELSE expires_at END
-WHERE scope = $1 AND key = $2 AND owner = $3 AND fence = $4 AND state IN (1, 3)`
-	freeSQL = `DELETE FROM @ WHERE scope = $1 AND key = $2 AND owner = $3 AND fence = $4 AND state IN (1, 3) AND NOT started`
+WHERE id = $1 AND owner = $2 AND fence = $3 AND state IN (1, 3)`
+	freeSQL = `DELETE FROM @ WHERE id = $1 AND owner = $2 AND fence = $3 AND state IN (1, 3) AND NOT started`
+
+	// In a transaction that somebody else began after ending ours the setting is no number, and this fails, so that the
+	// COMMIT behind it is passed over.
+	finishSQL = settleSQL + ` AND current_setting('semel.inserted')::integer = 1`
 
 	// A row that is not updated, but stands under its hold in the statement's snapshot, was locked.
 	renewSQL = `WITH h AS (
-  SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bigint[], $5::boolean[], $6::bigint[]) AS h (scope, key, owner, fence, started, n)
+  SELECT * FROM unnest($1::uuid[], $2::bytea[], $3::bigint[], $4::boolean[], $5::bigint[]) AS h (id, owner, fence, started, n)
 ), l AS (
-  SELECT t.scope, t.key, t.owner, t.fence, h.started, h.n FROM h JOIN @ t ON t.scope = h.scope AND t.key = h.key
+  SELECT t.id, t.owner, t.fence, h.started, h.n FROM h JOIN @ t ON t.id = h.id
   WHERE t.owner = h.owner AND t.fence = h.fence AND t.state IN (1, 3) FOR NO KEY UPDATE OF t SKIP LOCKED
 ), u AS (
-  UPDATE @ t SET state = 1, started = t.started OR l.started, lease_until = clock_timestamp() + $7::bigint * interval '1 microsecond'
-  FROM l WHERE t.scope = l.scope AND t.key = l.key AND t.owner = l.owner AND t.fence = l.fence AND t.state IN (1, 3)
+  UPDATE @ t SET state = 1, started = t.started OR l.started, lease_until = clock_timestamp() + $6::bigint * interval '1 microsecond'
+  FROM l WHERE t.id = l.id AND t.owner = l.owner AND t.fence = l.fence AND t.state IN (1, 3)
   RETURNING l.n
 )
 SELECT n, 0 FROM u
 UNION ALL
-SELECT h.n, 1 FROM h JOIN @ t ON t.scope = h.scope AND t.key = h.key
+SELECT h.n, 1 FROM h JOIN @ t ON t.id = h.id
 WHERE t.owner = h.owner AND t.fence = h.fence AND t.state IN (1, 3) AND h.n NOT IN (SELECT n FROM u)`
 
-	stillSQL = `SELECT h.n FROM unnest($1::bytea[], $2::bytea[], $3::bigint[]) AS h (scope, key, n)
-JOIN @ t ON t.scope = h.scope AND t.key = h.key WHERE t.state = 1 AND t.lease_until > clock_timestamp()`
+	stillSQL = `SELECT h.n FROM unnest($1::uuid[], $2::bigint[]) AS h (id, n)
+JOIN @ t ON t.id = h.id WHERE t.state = 1 AND t.lease_until > clock_timestamp()`
 
 	// The sub-select makes the clock a constant that the index can be searched with. The predicate is repeated for rows
 	// that were claimed anew in between.
 	purgeSQL = `WITH d AS MATERIALIZED (
-  SELECT scope, key FROM @ WHERE expires_at <= (SELECT clock_timestamp()) AND state IN (2, 4)
+  SELECT id FROM @ WHERE expires_at <= (SELECT clock_timestamp()) AND state IN (2, 4)
   ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
 )
-DELETE FROM @ t USING d WHERE t.scope = d.scope AND t.key = d.key AND t.state IN (2, 4) AND t.expires_at <= clock_timestamp()`
-
-	// enterSQL and enteredSQL are insertSQL and readSQL in a transaction. Settings ride along: lock_timeout bounds the wait
-	// for the key alone and is put back after, and semel.tx lasts as long as this transaction. They are set before the row is
-	// inserted, and are true: the row must never be taken over, should it be committed without an end.
-	enterSQL = `INSERT INTO @ (scope, key, fingerprint, owner, lease_until, expires_at, created_at, state, fence, started)
-VALUES ($1, $2, $3, $4, clock_timestamp() + $5::bigint * interval '1 microsecond',
-  clock_timestamp() + $6::bigint * interval '1 microsecond', clock_timestamp(), 1, 1,
-  set_config('semel.lock_timeout', current_setting('lock_timeout'), true) <> '' AND set_config('lock_timeout', $7, true) <> ''
-  AND set_config('idle_in_transaction_session_timeout', $8, true) <> '' AND set_config('semel.tx', '1', true) <> '')
-ON CONFLICT (scope, key) DO NOTHING`
-	enteredSQL = `SELECT ` + columns + `, set_config('lock_timeout', current_setting('semel.lock_timeout'), true) FROM @ WHERE scope = $1 AND key = $2`
-
-	// In a transaction that somebody else began after ending ours, semel.tx is no number, and this fails, so that the
-	// COMMIT behind it is passed over.
-	finishSQL = settleSQL + ` AND current_setting('semel.tx')::integer = 1`
+DELETE FROM @ t USING d WHERE t.id = d.id AND t.state IN (2, 4) AND t.expires_at <= clock_timestamp()`
 
 	savepointSQL = `SAVEPOINT semel_effect`
 	undoSQL      = `ROLLBACK TO SAVEPOINT semel_effect`
@@ -94,17 +94,19 @@ ON CONFLICT (scope, key) DO NOTHING`
 
 // statements are the ones above for one table.
 type statements struct {
-	table                                                                                                              string
-	insert, read, takeover, lapse, refresh, overwrite, drop, settle, free, renew, still, purge, enter, entered, finish string
+	table                                                          string
+	insert, unlessInserted, read                                   string
+	takeover, lapse, refresh, overwrite, drop, settle, free, renew string
+	still, purge, enter, finish                                    string
 }
 
 func newStatements(table string) statements {
 	t := quoted(table)
 	on := func(sql string) string { return strings.ReplaceAll(sql, "@", t) }
 	return statements{
-		table: t, insert: on(insertSQL), read: on(readSQL), takeover: on(takeoverSQL), lapse: on(lapseSQL),
-		refresh: on(refreshSQL), overwrite: on(overwriteSQL), drop: on(dropSQL), settle: on(settleSQL), free: on(freeSQL),
-		renew: on(renewSQL), still: on(stillSQL), purge: on(purgeSQL), enter: on(enterSQL), entered: on(enteredSQL), finish: on(finishSQL),
+		table: t, insert: on(insertSQL), unlessInserted: on(unlessInsertedSQL), read: on(readSQL), takeover: on(takeoverSQL),
+		lapse: on(lapseSQL), refresh: on(refreshSQL), overwrite: on(overwriteSQL), drop: on(dropSQL), settle: on(settleSQL),
+		free: on(freeSQL), renew: on(renewSQL), still: on(stillSQL), purge: on(purgeSQL), enter: on(enterSQL), finish: on(finishSQL),
 	}
 }
 

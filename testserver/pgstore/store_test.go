@@ -34,7 +34,7 @@ func open(t testing.TB, dsn string, adjust ...func(*Store, *pgxpool.Config)) *St
 	return s
 }
 
-func fresh(t testing.TB, adjust ...func(*Store, *pgxpool.Config)) *Store {
+func empty(t testing.TB, adjust ...func(*Store, *pgxpool.Config)) *Store {
 	t.Helper()
 	return open(t, pgtest.DSN(t), adjust...)
 }
@@ -73,9 +73,9 @@ func completed() testserver.Settlement {
 // age makes a row older, its lease and its expiry too.
 func age(t testing.TB, s *Store, id testserver.ID, by time.Duration) {
 	t.Helper()
-	tag, err := s.DB.Exec(t.Context(), `UPDATE `+s.statements().table+` SET lease_until = lease_until - $3::bigint * interval '1 microsecond',
-		created_at = created_at - $3::bigint * interval '1 microsecond', expires_at = expires_at - $3::bigint * interval '1 microsecond'
-		WHERE scope = $1 AND key = $2`, at(id).args(by.Microseconds())...)
+	tag, err := s.DB.Exec(t.Context(), `UPDATE `+s.statements().table+` SET lease_until = lease_until - $2::bigint * interval '1 microsecond',
+		created_at = created_at - $2::bigint * interval '1 microsecond', expires_at = expires_at - $2::bigint * interval '1 microsecond'
+		WHERE id = $1`, at(id), by.Microseconds())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, tag.RowsAffected())
 }
@@ -188,7 +188,7 @@ func testClaim(t *testing.T, s *Store) {
 }
 
 func TestOneOfManyClaimsWins(t *testing.T) { // B1, B2
-	s := fresh(t)
+	s := empty(t)
 	for name, prepare := range map[string]func(testserver.Claim){
 		"fresh": func(testserver.Claim) {},
 		"lapsed": func(c testserver.Claim) {

@@ -108,7 +108,7 @@ func (s *Store) openOn(ctx context.Context, conn *pgxpool.Conn, c testserver.Cla
 		return row{}, nil, err
 	}
 	if inserted {
-		return r, t, nil
+		return fresh(c), t, nil
 	}
 	step := s.next(r, c)
 	if step.sql == "" {
@@ -119,7 +119,8 @@ func (s *Store) openOn(ctx context.Context, conn *pgxpool.Conn, c testserver.Cla
 	}
 	b = &pgx.Batch{}
 	b.Queue(step.sql, step.args...)
-	b.Queue(s.statements().read, at(c.ID).args()...)
+	b.Queue(s.statements().read, at(c.ID))
+	b.Queue(insteadSQL)
 	b.Queue(savepointSQL)
 	after, stepped, err := changed(conn.SendBatch(ctx, b), c.ID)
 	switch {
@@ -141,9 +142,8 @@ const leastWait = 20 * time.Millisecond
 
 // queueEntry queues the claim of a key in a transaction.
 func (s *Store) queueEntry(b *pgx.Batch, c testserver.Claim, wait time.Duration) {
-	b.Queue(s.statements().enter, at(c.ID).args(c.Fingerprint[:], c.Owner[:], micros(c.Lease), micros(c.Retention),
-		millis(max(wait, leastWait)), millis(orElse(s.IdleTimeout, time.Minute)))...)
-	b.Queue(s.statements().entered, at(c.ID).args()...)
+	b.Queue(s.statements().enter, append(claimArgs(c), millis(max(wait, leastWait)), millis(orElse(s.IdleTimeout, time.Minute)))...)
+	b.Queue(s.statements().unlessInserted, at(c.ID))
 }
 
 // entered reads the results of BEGIN, an entry, and what else there is.
@@ -152,8 +152,7 @@ func entered(results pgx.BatchResults, id testserver.ID) (row, bool, error) {
 	if _, err := results.Exec(); err != nil {
 		return row{}, false, err
 	}
-	var timeout string
-	return changed(results, id, &timeout)
+	return changed(results, id)
 }
 
 func (s *Store) beginSQL() string {

@@ -20,7 +20,7 @@ type work = func(context.Context) (*testserver.Answer, error)
 // effects returns a store, work that has an effect, and a count of effects by key.
 func effects(t testing.TB, adjust ...func(*Store, *pgxpoolConfig)) (s *Store, effect func(ctx context.Context, key string) error, count func(key string) int) {
 	t.Helper()
-	s = fresh(t, adjust...)
+	s = empty(t, adjust...)
 	_, err := s.DB.Exec(t.Context(), `CREATE TABLE effects (key text)`)
 	require.NoError(t, err)
 	effect = func(ctx context.Context, key string) error {

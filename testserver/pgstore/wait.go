@@ -159,12 +159,11 @@ func (s *Store) still(ctx context.Context, places []place) (map[int64]bool, erro
 		return nil, s.failTable(err)
 	}
 	defer conn.Release()
-	var scopes, keys [][]byte
-	var numbers []int64
-	for n, p := range places {
-		scopes, keys, numbers = append(scopes, p.scope[:]), append(keys, []byte(p.key)), append(numbers, int64(n))
+	numbers := make([]int64, len(places))
+	for n := range numbers {
+		numbers[n] = int64(n)
 	}
-	rows, err := conn.Query(ctx, s.statements().still, scopes, keys, numbers)
+	rows, err := conn.Query(ctx, s.statements().still, places, numbers)
 	if err != nil {
 		return nil, s.failTable(err)
 	}
