@@ -99,19 +99,26 @@ func TestAClaimThatFailedHoldsNothing(t *testing.T) { // B35
 		closing := open(t, s.DB.Config().ConnString())
 		end := holdRow(t, closing, "closing")
 		defer end(false)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		defer cancel()
+		waits := func(besides int) (pid int) {
+			require.Eventually(t, func() bool {
+				return s.DB.QueryRow(t.Context(), `SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+					AND datname = current_database() AND pid <> $1`, besides).Scan(&pid) == nil
+			}, 20*time.Second, time.Millisecond)
+			return pid
+		}
+		ctx, cancel := context.WithCancel(t.Context())
 		c := claimOf("closing")
-		_, err := closing.Claim(ctx, c)
-		require.Error(t, err)
-		require.Eventually(t, func() bool { // the delete was sent, and waits for the row
-			var waiting int
-			require.NoError(t, s.DB.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
-				AND datname = current_database()`).Scan(&waiting))
-			return waiting == 1 && closing.DB.Stat().AcquiredConns() == 2
-		}, 10*time.Second, 10*time.Millisecond)
+		failed := make(chan error)
+		go func() {
+			_, err := closing.Claim(ctx, c)
+			failed <- err
+		}()
+		claiming := waits(0)
+		cancel()
+		require.Error(t, <-failed)
+		waits(claiming) // the delete was sent
 		require.NoError(t, closing.Close())
-		_, err = closing.Claim(t.Context(), c)
+		_, err := closing.Claim(t.Context(), c)
 		require.ErrorIs(t, err, ErrOwner, "a delete may still be on its way")
 	})
 }
