@@ -19,10 +19,12 @@ type body struct {
 	limit  int64                         // of kept
 
 	turn chan struct{} // held while rc is read; a channel, for nobody knows how long that takes
+	buf  []byte        // what rc is read into, by whoever has the turn
 
 	mu     sync.Mutex
 	kept   []byte      // what was read of rc, up to limit
 	lost   bool        // more was read than was kept
+	spill  []byte      // what was read beyond the limit and not yet handed out
 	err    error       // what rc ended with
 	reader *bodyReader // of the attempt under way
 	final  bool        // there is no further attempt: rc is closed with the reader
@@ -122,112 +124,6 @@ func (b *body) close() {
 	if first {
 		b.rc.Close()
 	}
-}
-
-// A bodyReader is one attempt's view of a captured body. Once another attempt has begun it can no longer touch it, apart
-// from a read that was already under way, whose bytes are kept for the others.
-type bodyReader struct {
-	body     *body
-	try      *try
-	off      int           // in kept
-	done     chan struct{} // closed with the reader
-	detached bool          // guarded by body.mu, like closed
-	closed   bool
-}
-
-func (r *bodyReader) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	if n, err, ok := r.fromKept(p); ok {
-		return n, err
-	}
-	b := r.body
-	select {
-	case b.turn <- struct{}{}:
-	case <-r.done:
-		return 0, errClosed
-	}
-	defer func() { <-b.turn }()
-	if n, err, ok := r.fromKept(p); ok { // another attempt's read may have come in
-		return n, err
-	}
-	n, err := b.rc.Read(p)
-	r.try.flight.progress()
-	return r.keep(p, n, err)
-}
-
-// fromKept reads what is there already. It reports false if rc has to be read.
-func (r *bodyReader) fromKept(p []byte) (n int, err error, ok bool) {
-	b := r.body
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case r.closed:
-		return 0, errClosed, true
-	case r.detached:
-		return 0, errDetached, true
-	case r.off < len(b.kept):
-		n = copy(p, b.kept[r.off:])
-		r.off += n
-		return n, nil, true
-	case b.err != nil:
-		return 0, b.err, true
-	case b.closed:
-		return 0, errClosed, true
-	}
-	return 0, nil, false
-}
-
-// keep adds what was read of rc. Bytes that an attempt read which is over by now belong to the next one.
-func (r *bodyReader) keep(p []byte, n int, err error) (int, error) {
-	b := r.body
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if n > 0 && int64(len(b.kept))+int64(n) > b.limit {
-		b.lost = true
-	}
-	if !b.lost || r.detached {
-		b.kept = append(b.kept, p[:n]...)
-	}
-	if err != nil {
-		b.err = err
-	}
-	if r.detached {
-		return 0, errDetached
-	}
-	if !b.lost {
-		r.off += n
-	}
-	return n, err
-}
-
-// Close ends this attempt's reading.
-func (r *bodyReader) Close() error {
-	b := r.body
-	b.mu.Lock()
-	first := !r.closed
-	r.closed = true
-	last := b.final && b.reader == r
-	b.mu.Unlock()
-	if first {
-		close(r.done)
-	}
-	if last {
-		b.close()
-	}
-	return nil
-}
-
-// failed returns the error with which the caller's body ended, nil if it did not or ended well.
-func (r *bodyReader) failed() error {
-	b := r.body
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err == io.EOF || errors.Is(b.err, errClosed) {
-		return nil
-	}
-	return b.err
 }
 
 // A progressReader tells the attempt that its body is being sent.
