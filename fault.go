@@ -12,7 +12,7 @@ import (
 )
 
 // A fault is how an attempt failed to bring a reply.
-type fault int
+type fault int8
 
 const (
 	none        fault = iota

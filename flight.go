@@ -21,14 +21,14 @@ type flight struct {
 	timedOut atomic.Bool
 	moved    atomic.Uint32 // how often there was progress
 	seen     uint32        // of that, by the last look
-	quiet    int           // looks without any since
+	quiet    int32         // looks without any since
 
-	outer  context.Context // of the caller, with whatever hooks it has
-	frozen net.Conn        // a connection not to wait for again
-	limit  int32           // sends that are allowed; 0 for any number
-	named  string          // the header by which a send is told from what else the base does with its context; "" for none
-	sought atomic.Bool     // a connection was looked for
-	sends  atomic.Int32    // requests that were written or about to be: those with the header, otherwise the connections given
+	limit int32 // sends that are allowed; 0 for any number
+
+	frozen net.Conn     // a connection not to wait for again
+	named  string       // the header by which a send is told from what else the base does with its context; "" for none
+	sought atomic.Bool  // a connection was looked for
+	sends  atomic.Int32 // requests that were written or about to be: those with the header, otherwise the connections given
 	trace  atomic.Pointer[httptrace.ClientTrace]
 
 	mu     sync.Mutex
@@ -63,10 +63,10 @@ type keyProbe struct {
 
 func (p *keyProbe) Value(key any) any { p.key = key; return nil }
 
-// hooks are made when whoever sends the request first asks for them.
-func (f *flight) hooks() *httptrace.ClientTrace {
+// hooks are made when whoever sends the request first asks for them. Above is the context that holds the caller's.
+func (f *flight) hooks(above context.Context) *httptrace.ClientTrace {
 	if f.trace.Load() == nil {
-		f.trace.CompareAndSwap(nil, f.newTrace())
+		f.trace.CompareAndSwap(nil, f.newTrace(httptrace.ContextClientTrace(above)))
 	}
 	return f.trace.Load()
 }
@@ -75,9 +75,8 @@ func (f *flight) hooks() *httptrace.ClientTrace {
 func (f *flight) asked() bool { return f.trace.Load() != nil }
 
 // newTrace makes the hooks, besides those of the caller.
-func (f *flight) newTrace() *httptrace.ClientTrace {
+func (f *flight) newTrace(outer *httptrace.ClientTrace) *httptrace.ClientTrace {
 	var trace httptrace.ClientTrace
-	outer := httptrace.ContextClientTrace(f.outer)
 	if outer == nil {
 		trace.GetConn, trace.GotConn = f.getConn, f.gotConn
 	} else {

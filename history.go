@@ -6,12 +6,12 @@ import "net/http"
 type history struct {
 	foreign  bool    // the key was not minted in this process
 	restored bool    // the operation comes from another process: what it saw as a replay may be its own
-	attempts int     // that came back
-	sends    int     // requests written, or that may have been
-	inFlight int     // attempts that have not come back yet
-	calls    int     // under way, which may still make attempts
 	doubt    bool    // a send went unanswered: only a verdict tied to the key settles it
 	refused  bool    // a reply said that it had no effect
+	attempts int32   // that came back
+	sends    int32   // requests written, or that may have been
+	inFlight int32   // attempts that have not come back yet
+	calls    int32   // under way, which may still make attempts
 	proven   Outcome // Applied or AppliedEarlier, for good
 }
 
@@ -125,7 +125,7 @@ func success(status int) bool { return status >= 200 && status < 300 }
 
 // underWay tells those who share the operation whether this call may still send it: until then nobody can say that it will
 // have no effect.
-func (c *call) underWay(n int) {
+func (c *call) underWay(n int32) {
 	if c.hop {
 		return
 	}
@@ -173,7 +173,7 @@ func (c *call) judge(y *try) {
 	h := &op.history
 	h.inFlight--
 	h.attempts++
-	h.sends += sends
+	h.sends += int32(sends)
 	switch {
 	case y.err == nil:
 		h.answered(r)

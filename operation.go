@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -165,7 +166,7 @@ func (op *Operation) MarshalJSON() ([]byte, error) {
 	if op.begun.IsZero() {
 		op.begun = time.Now() // whoever restores it must not count from then
 	}
-	s := saved{Key: op.key, Begun: op.begun, Sends: op.history.sends, Outcome: op.history.outcome().String()}
+	s := saved{Key: op.key, Begun: op.begun, Sends: int(op.history.sends), Outcome: op.history.outcome().String()}
 	if b := op.bound; b != nil {
 		s.Method, s.URL = b.method, b.url
 		if b.body {
@@ -194,7 +195,7 @@ func (op *Operation) UnmarshalJSON(data []byte) error {
 	op.bring(s.Key)
 	op.begun = s.Begun
 	op.history.restored = true
-	op.history.sends = s.Sends
+	op.history.sends = int32(min(s.Sends, math.MaxInt32))
 	switch s.Outcome {
 	case Applied.String():
 		op.history.proven = Applied

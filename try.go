@@ -20,9 +20,9 @@ type try struct {
 
 	resp      *http.Response
 	err       error // with resp: its body was cut
+	verdict   Verdict
 	n         int32 // from 1
 	fault     fault
-	verdict   Verdict
 	bare      bool // Running only by its status and the circumstances
 	told      bool // the server says not to repeat
 	streaming bool // the caller reads the reply while it arrives
@@ -39,7 +39,7 @@ func (y *try) Value(key any) any {
 		return nil
 	case traceKey:
 		if f := y.flight; f != nil {
-			return f.hooks()
+			return f.hooks(y.Context)
 		}
 	}
 	return y.Context.Value(key)
@@ -110,7 +110,7 @@ func (c *call) watch(y *try) {
 	if timeout > 0 || c.body == nil || !c.keyed || frozen != nil {
 		y.Context, f.cancel = context.WithCancelCause(y.Context)
 	}
-	f.outer, f.frozen = y.Context, frozen
+	f.frozen = frozen
 }
 
 // address gives the attempt's request its headers and body.

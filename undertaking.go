@@ -142,7 +142,7 @@ func (op *Operation) explain(err error, had bool) *Error {
 		known.Outcome, known.Err = op.history.outcome(), hide(join(err, known.Err))
 		return &known
 	}
-	e := &Error{Operation: op, Attempts: op.history.attempts, Sends: op.history.sends, Err: hide(err)}
+	e := &Error{Operation: op, Attempts: int(op.history.attempts), Sends: int(op.history.sends), Err: hide(err)}
 	if had && op.history.attempts > 0 {
 		e.Outcome = op.history.outcome()
 	}
