@@ -41,7 +41,7 @@ func TestResolve(t *testing.T) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g, e := unknown(t, kind)
+				g, _ := unknown(t, kind)
 				require.NoError(t, g.Resolve(t.Context(), id("k"), answer))
 				got := do(g, request("k", ""))
 				require.Equal(t, 201, got.status)
@@ -52,14 +52,14 @@ func TestResolve(t *testing.T) {
 				require.NoError(t, g.Resolve(t.Context(), id("k"), answer), "again, the same")
 				require.ErrorIs(t, g.Resolve(t.Context(), id("k"), &testserver.Answer{Status: 500}), testserver.ErrLost)
 
-				g, e = unknown(t, kind)
+				g, _ = unknown(t, kind)
 				require.NoError(t, g.Resolve(t.Context(), id("k"), &testserver.Answer{Header: answer.Header}))
 				got = do(g, request("k", ""))
 				got.is(t, 410, "response_not_retained")
 				require.Equal(t, "/thing/1", got.header.Get("Location"))
 				require.NotContains(t, got.body, "original_status")
 
-				g, e = unknown(t, kind)
+				g, e := unknown(t, kind)
 				err := g.Resolve(t.Context(), id("k"), nil)
 				if kind != testserver.Keyed {
 					require.ErrorIs(t, err, testserver.ErrStarted)

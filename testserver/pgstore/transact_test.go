@@ -249,9 +249,9 @@ func TestTransactUnderStrongIsolation(t *testing.T) { // B42
 					require.LessOrEqual(t, count(fmt.Sprint("k", i)), 1)
 				}
 				c := claimOf("lease mode")
-				h := held(t, s, c)
+				held(t, s, c)
 				age(t, s, c.ID, 2*time.Minute)
-				h = held(t, s, claimOf("lease mode"))
+				h := held(t, s, claimOf("lease mode"))
 				renewals, err := s.Renew(t.Context(), time.Minute, []testserver.Hold{h})
 				require.NoError(t, err)
 				require.Equal(t, testserver.Renewed, renewals[0])
