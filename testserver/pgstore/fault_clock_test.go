@@ -140,7 +140,7 @@ func TestNoStatementTakesATimeFromTheProcess(t *testing.T) {
 		}
 		seen++
 		switch kind {
-		case "bytea", "bytea[]", "bigint", "bigint[]", "boolean", "boolean[]", "smallint", "integer", "text":
+		case "uuid", "uuid[]", "bytea", "bytea[]", "bigint", "bigint[]", "boolean", "boolean[]", "smallint", "integer", "text":
 		default:
 			t.Errorf("a parameter of type %s in %s", kind, sql)
 		}
