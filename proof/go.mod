@@ -7,6 +7,7 @@ require (
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/semel-go/semel v0.1.0
 	github.com/semel-go/semel/testserver/pgstore v0.0.0
+	github.com/stretchr/testify v1.12.1
 	golang.org/x/net v0.58.0
 	pgregory.net/rapid v1.3.0
 )
@@ -20,6 +21,7 @@ require (
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/lib/pq v1.10.9 // indirect
 	github.com/xi2/xz v0.0.0-20171230120015-48954b6210f8 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 )
