@@ -1,7 +1,6 @@
 package semel
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -204,28 +203,9 @@ func (p *passed) Close() error {
 // stands.
 func (c *call) truncated(status int, err error) error {
 	e := c.report()
-	e.Err = join(fmt.Errorf("the reply with status %d was cut short", status), err)
+	e.Err = hide(join(fmt.Errorf("the reply with status %d was cut short", status), err))
 	return e
 }
-
-// memory is a reply's body that has been read.
-func memory(b []byte) io.ReadCloser {
-	m := new(memoryBody)
-	m.hold(b)
-	return m
-}
-
-type memoryBody struct {
-	bytes.Reader
-	all []byte
-}
-
-func (m *memoryBody) hold(b []byte) {
-	m.Reset(b)
-	m.all = b
-}
-
-func (*memoryBody) Close() error { return nil }
 
 // prefixOf returns the body's first bytes if they are in memory. They are the body's own.
 func prefixOf(body io.ReadCloser) []byte {
@@ -260,20 +240,4 @@ func closeReply(resp *http.Response) {
 	if resp.Body != nil {
 		resp.Body.Close()
 	}
-}
-
-// whole takes what the reply still brings into memory, within the limits of a reply that is read in an attempt.
-func whole(resp *http.Response) {
-	if resp.Body == nil || resp.Body == http.NoBody {
-		resp.Body = http.NoBody
-		return
-	}
-	if _, ok := resp.Body.(*memoryBody); ok {
-		return
-	}
-	p := startPrefix(resp.Body, smallReply, func() {})
-	p.wait(context.Background(), openWait)
-	buf := p.seen()
-	p.Close()
-	resp.Body = memory(buf)
 }
