@@ -1,0 +1,5 @@
+//go:build !race
+
+package benchmarks
+
+const operations = 1_000_000
