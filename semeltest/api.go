@@ -64,7 +64,13 @@ func (a *api) arrived(key string, sum uint64) {
 // work is the effect.
 func (a *api) work(w http.ResponseWriter, r *http.Request) {
 	if a.slow > 0 && r.Method != http.MethodGet {
-		time.Sleep(a.slow)
+		done := time.NewTimer(a.slow)
+		defer done.Stop()
+		select {
+		case <-done.C:
+		case <-a.world.closed: // nobody is interested any more
+			panic(http.ErrAbortHandler)
+		}
 	}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		a.serve(w, r)

@@ -43,7 +43,7 @@ func (p *clientCase) withReader(ctx context.Context, r io.Reader, length int64) 
 	body := &callersBody{r: r}
 	resp, err := p.trip(ctx, func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = body, nil, length })
 	p.finish(resp)
-	time.Sleep(time.Second) // it may be closed later, by another goroutine
+	_ = pause(p.ctx, time.Second) // it may be closed later, by another goroutine
 	if n := body.closes.Load(); n == 0 {
 		p.errorf("the request's body was not closed")
 	}

@@ -2,6 +2,7 @@ package semeltest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -29,6 +30,21 @@ func (v *Violation) Error() string {
 		b.WriteString("\n\n" + v.Report)
 	}
 	return b.String()
+}
+
+// checkAll runs cases until the context ends, and joins what they found.
+func checkAll[R any](ctx context.Context, rules []R, run func(R) *Violation) error {
+	var errs []error
+	for _, r := range rules {
+		v := run(r)
+		if err := ctx.Err(); err != nil { // what was found then is no wonder
+			return errors.Join(append(errs, fmt.Errorf("semeltest: the check was not finished: %w", err))...)
+		}
+		if v != nil {
+			errs = append(errs, v)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // A check collects what is wrong in one case.

@@ -2,7 +2,6 @@ package semeltest
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"os"
 	"strings"
@@ -53,14 +52,16 @@ func TestClient(t *testing.T, c Client) {
 // CheckClient does what [TestClient] does, outside of tests and in real time, which takes minutes, or in the caller's
 // bubble. The error joins a *[Violation] for each broken rule.
 func CheckClient(ctx context.Context, c Client) error {
-	var errs []error
-	for _, r := range clientRules() {
-		var w *World
-		if v := r.violation(ctx, &c, &w); v != nil {
-			errs = append(errs, r.explain(v))
-		}
+	return checkAll(ctx, clientRules(), func(r clientRule) *Violation { return r.checked(ctx, &c) })
+}
+
+func (r *clientRule) checked(ctx context.Context, c *Client) *Violation {
+	var w *World
+	v := r.violation(ctx, c, &w)
+	if v != nil {
+		v = r.explain(v)
 	}
-	return errors.Join(errs...)
+	return v
 }
 
 // pictures returns the directory for pictures, in a test.
@@ -132,7 +133,7 @@ func (r *clientRule) explain(v *Violation) *Violation {
 }
 
 func (r *clientRule) violation(ctx context.Context, client *Client, world **World) *Violation {
-	w := &World{limit: 1000, Faults: r.faults, Header: client.Rules.Header, HTTP2: r.http2 || client.HTTP2}
+	w := &World{limit: 500, Faults: r.faults, Header: client.Rules.Header, HTTP2: r.http2 || client.HTTP2}
 	*world = w
 	a := newAPI(w, client, r.slow)
 	w.Handler = a
@@ -140,7 +141,7 @@ func (r *clientRule) violation(ctx context.Context, client *Client, world **Worl
 		p := &clientCase{check: c, client: client, world: w, api: a, rule: r}
 		defer w.Close()
 		r.run(p)
-		time.Sleep(r.after)
+		_ = pause(ctx, r.after)
 		w.Close() // waits for the handlers
 		p.judge()
 	})

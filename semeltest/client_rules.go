@@ -181,7 +181,7 @@ var runningRules = []clientRule{
 	}},
 	{name: "running/the server's owner dies before the effect", rule: "When the server's process dies after it has claimed the key, repeats under the same key end with one effect at most (faults.md 16, 18).", faults: []Fault{At(testserver.AfterClaim, 1, testserver.Crash)}, run: honest},
 	{name: "running/the server dies before the claim", rule: "When the server dies before it has claimed the key, the operation is sent again (faults.md 16).", faults: []Fault{At(testserver.BeforeClaim, 1, testserver.Abort)}, run: answeredOnce},
-	{name: "running/the server sleeps longer than its lease", rule: "When the work outlives everybody's patience, what is said of it is true (faults.md 20, 22, 45).", slow: 3 * time.Minute, run: honest},
+	{name: "running/the server sleeps longer than its lease", rule: "When the work outlives everybody's patience, what is said of it is true (faults.md 20, 22, 45).", slow: 3 * time.Minute, after: 5 * time.Minute, run: honest},
 	{name: "running/the server freezes", rule: "When the server's process freezes and another takes over, there is one effect (faults.md 20).", faults: []Fault{At(testserver.AfterClaim, 1, testserver.Freeze(40*time.Second))}, run: honest},
 }
 

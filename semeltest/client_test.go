@@ -18,7 +18,11 @@ func TestSemelTransport(t *testing.T) {
 
 // perform is what the README tells people to write.
 func perform(ctx context.Context, base http.RoundTripper, n int) semeltest.Belief {
-	client := &semel.Client{HTTP: (&semel.Transport{Base: base}).Client()}
+	return performWith(ctx, &semel.Transport{Base: base})
+}
+
+func performWith(ctx context.Context, rt http.RoundTripper) semeltest.Belief {
+	client := &semel.Client{HTTP: &http.Client{Transport: rt}}
 	req, err := http.NewRequestWithContext(ctx, "POST", "http://api.test/things", strings.NewReader(`{"n":1}`))
 	if err != nil {
 		return semeltest.Belief{Err: err}

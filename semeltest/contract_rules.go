@@ -98,7 +98,7 @@ var replyRules = []clientRule{
 	{name: "contract/discarded replies are closed", rule: "A reply that is followed by another attempt is read or closed; else its connection is lost.", faults: []Fault{Reply(1, 503, 0), Reply(2, 503, 0)}, run: func(p *clientCase) {
 		resp, _ := p.trip(p.ctx, nil)
 		p.finish(resp)
-		time.Sleep(time.Second)
+		_ = pause(p.ctx, time.Second)
 		if n := p.world.unclosed.Load(); n > 0 {
 			p.errorf("%d replies were not closed", n)
 		}

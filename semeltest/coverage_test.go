@@ -41,7 +41,7 @@ var naive = map[string]maker{
 	"never gives up, and claims success": func(base http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
 			r = r.WithContext(context.WithoutCancel(r.Context()))
-			for range 150 {
+			for range 101 {
 				r.Body, _ = r.GetBody()
 				r.Header.Set("Idempotency-Key", time.Now().String())
 				if resp, err := base.RoundTrip(r); err == nil && resp.StatusCode < 300 {

@@ -24,6 +24,29 @@ const (
 	toClient
 )
 
+// What is longer than this is drawn without its middle.
+const drawnEvents, drawnEnd = 300, 60
+
+// drawn are the events that a picture shows, in two parts, and how many are left out between them.
+func (h *History) drawn() (head, tail []Event, left int) {
+	events := h.Events()
+	if len(events) <= drawnEvents {
+		return events, nil, 0
+	}
+	end := len(events) - drawnEnd
+	return events[:drawnEvents-drawnEnd], events[end:], end - (drawnEvents - drawnEnd)
+}
+
+// lines are the rows of a picture.
+func (h *History) lines() []row {
+	head, tail, left := h.drawn()
+	all := rows(head)
+	if left > 0 {
+		all = append(all, row{at: tail[0].At, left: fmt.Sprintf("… %d events are left out …", left)})
+	}
+	return append(all, rows(tail)...)
+}
+
 // rows turns events into lines. A send and its arrival share one, if nothing lies between them; so do an answer and its
 // reply.
 func rows(events []Event) (rows []row) {
@@ -186,7 +209,7 @@ func (h *History) String() string {
 	}
 	line("", "client", strings.Repeat(" ", middle), "server")
 	last := time.Duration(-1)
-	for _, r := range rows(h.Events()) {
+	for _, r := range h.lines() {
 		at := ""
 		if r.at != last {
 			at, last = clock(r.at), r.at

@@ -113,3 +113,19 @@ func TestHistoryIsDrawnAsASelfContainedPicture(t *testing.T) {
 	}
 	require.NotContains(t, strings.ReplaceAll(got, "http://www.w3.org/2000/svg", ""), "http", "nothing is loaded")
 }
+
+func TestLongHistoriesAreDrawnWithoutTheirMiddle(t *testing.T) {
+	w := &semeltest.World{Faults: []semeltest.Fault{semeltest.From(semeltest.NoDial(1))}}
+	defer w.Close()
+	for range 1000 {
+		req, err := http.NewRequest("POST", "http://bank/transfers", nil)
+		require.NoError(t, err)
+		req.Header.Set("Idempotency-Key", "k")
+		_, err = w.RoundTrip(req)
+		require.Error(t, err)
+	}
+	got := w.History().String()
+	require.Contains(t, got, "… 1700 events are left out …")
+	require.Contains(t, got, "attempt 1000 of key k")
+	require.Less(t, strings.Count(got, "\n"), 1000)
+}

@@ -3,7 +3,6 @@ package semeltest
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -76,17 +75,17 @@ func TestServer(t *testing.T, new func(t *testing.T) Server) {
 // CheckServer does what [TestServer] does with one server for all cases, outside of tests, in real time or in the caller's
 // bubble. The error joins a *[Violation] for each broken rule.
 func CheckServer(ctx context.Context, s Server) error {
-	var errs []error
-	for _, r := range serverRules() {
+	return checkAll(ctx, serverRules(), func(r serverRule) *Violation {
 		if !r.fits(&s) {
-			continue
+			return nil
 		}
 		var w *World
-		if v := r.violation(ctx, &s, &w); v != nil {
-			errs = append(errs, r.explain(v))
+		v := r.violation(ctx, &s, &w)
+		if v != nil {
+			v = r.explain(v)
 		}
-	}
-	return errors.Join(errs...)
+		return v
+	})
 }
 
 func (s *Server) simulated() bool { return s.Handler != nil && !s.Sockets }

@@ -154,7 +154,9 @@ func (p *serverCase) settle(n int, key string, change ...func(*http.Request)) *h
 		if h.success() || time.Now().Add(wait).After(end) {
 			return h
 		}
-		time.Sleep(wait)
+		if pause(p.ctx, wait) != nil {
+			return h
+		}
 	}
 }
 

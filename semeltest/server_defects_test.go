@@ -34,6 +34,12 @@ func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.careless(w, r)
 }
 
+func (c *counter) count(path string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.effects[path]
+}
+
 // careless does not ask before it acts.
 func (c *counter) careless(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
@@ -70,11 +76,7 @@ func newFlawed(change func(*flawed)) func(t *testing.T) semeltest.Server {
 				}
 				return req
 			},
-			Effects: func(n int) int {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				return f.effects[fmt.Sprintf("/things/%d", n)]
-			},
+			Effects: func(n int) int { return f.count(fmt.Sprintf("/things/%d", n)) },
 			Total:   func() int64 { f.mu.Lock(); defer f.mu.Unlock(); return f.total },
 			As:      func(r *http.Request, who int) { r.Header.Set("Principal", fmt.Sprint(who)) },
 			Points:  func(fault testserver.Fault) { f.guard.Fault = fault },

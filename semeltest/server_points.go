@@ -53,7 +53,7 @@ var pointRules = []serverRule{
 		n, key := p.operation(), p.newKey()
 		for range 3 {
 			p.send(n, key)
-			time.Sleep(p.sim(time.Minute, 50*time.Millisecond))
+			_ = pause(p.ctx, p.sim(time.Minute, 50*time.Millisecond))
 		}
 		if p.effects(n) > 1 {
 			p.errorf("the operation has had %d effects", p.effects(n))
@@ -87,7 +87,7 @@ var pointRules = []serverRule{
 func (p *serverCase) during(n int, key string, do func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() { p.send(n, key) })
-	time.Sleep(p.sim(time.Second, 300*time.Millisecond))
+	_ = pause(p.ctx, p.sim(time.Second, 300*time.Millisecond))
 	do()
 	wg.Wait()
 }
@@ -116,7 +116,7 @@ func (p *serverCase) overlap() {
 	n, key := p.operation(), p.newKey()
 	var wg sync.WaitGroup
 	wg.Go(func() { p.send(n, key) })
-	time.Sleep(p.sim(time.Second, 50*time.Millisecond))
+	_ = pause(p.ctx, p.sim(time.Second, 50*time.Millisecond))
 	p.settle(n, key)
 	wg.Wait()
 	p.settledOrUnknown(n, key)

@@ -212,7 +212,7 @@ func cutsBody(p *serverCase) {
 	ctx, cancel := context.WithTimeout(p.ctx, p.sim(5*time.Second, 200*time.Millisecond))
 	h := p.sendIn(ctx, n, key)
 	cancel()
-	time.Sleep(p.sim(5*time.Second, 100*time.Millisecond))
+	_ = pause(p.ctx, p.sim(5*time.Second, 100*time.Millisecond))
 	if h.success() {
 		p.errorf("half a request is answered %v", h)
 	}
@@ -234,7 +234,7 @@ var lateRules = []serverRule{
 	{name: "late/a copy arrives after the answer", rule: "A copy that arrives after the answer has no effect (faults.md 43).", faults: []Fault{Late(1, 100*time.Millisecond)}, run: func(p *serverCase) {
 		n, key := p.operation(), p.newKey()
 		p.settled(n, key)
-		time.Sleep(p.sim(time.Minute, 300*time.Millisecond))
+		_ = pause(p.ctx, p.sim(time.Minute, 300*time.Millisecond))
 		p.mustHave(n, 1)
 	}},
 	{name: "late/the answer is kept for its time", rule: "An answer is kept for the retention that was promised (faults.md 44).", needs: func(s *Server) bool { return s.Retention > 0 && s.simulated() }, run: func(p *serverCase) {

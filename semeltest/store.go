@@ -30,13 +30,7 @@ func TestStore(t *testing.T, new func(t *testing.T) testserver.Store) {
 // CheckStore does what [TestStore] does, outside of tests or in a testing/synctest bubble. The error joins a *[Violation]
 // for each broken rule.
 func CheckStore(ctx context.Context, s testserver.Store) error {
-	var errs []error
-	for _, r := range storeRules() {
-		if v := r.violation(ctx, s); v != nil {
-			errs = append(errs, v)
-		}
-	}
-	return errors.Join(errs...)
+	return checkAll(ctx, storeRules(), func(r storeRule) *Violation { return r.violation(ctx, s) })
 }
 
 // A storeRule is one case of TestStore.

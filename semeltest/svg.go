@@ -21,7 +21,7 @@ func (h *History) SVG(title string) string {
 	var body strings.Builder
 	y := 70
 	last := time.Duration(-1)
-	for _, r := range rows(h.Events()) {
+	for _, r := range h.lines() {
 		y += svgLine
 		if r.at != last {
 			last = r.at

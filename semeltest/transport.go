@@ -39,14 +39,7 @@ func TestTransport(t *testing.T, new func(base http.RoundTripper) http.RoundTrip
 // bubble. The error joins a *[Violation] for each broken rule.
 func CheckTransport(ctx context.Context, new func(base http.RoundTripper) http.RoundTripper) error {
 	c := transportClient(new)
-	var errs []error
-	for _, r := range transportRules() {
-		var w *World
-		if v := r.violation(ctx, c, &w); v != nil {
-			errs = append(errs, r.explain(v))
-		}
-	}
-	return errors.Join(errs...)
+	return checkAll(ctx, transportRules(), func(r clientRule) *Violation { return r.checked(ctx, c) })
 }
 
 func transportRules() []clientRule { return append(contractRules(), clientRules()...) }
