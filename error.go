@@ -170,3 +170,31 @@ func (b beneath) As(target any) bool {
 	}
 	return errors.As(b.err, target)
 }
+
+// A muted error stands for one whose text quotes what the server sent.
+type muted struct {
+	text string
+	err  error
+}
+
+func (m muted) Error() string { return m.text }
+
+func (m muted) Unwrap() error { return m.err }
+
+// mute replaces the text of an error in which net/http quotes the server.
+func mute(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for quoting, instead := range map[string]string{
+		"malformed MIME header":           "the head of the reply is malformed",
+		"malformed HTTP":                  "the head of the reply is malformed",
+		"failed to parse Location header": "the Location of the reply cannot be read",
+	} {
+		if strings.Contains(text, quoting) {
+			return muted{instead, err}
+		}
+	}
+	return err
+}

@@ -150,7 +150,7 @@ func (y *try) failure() error {
 	case y.fault == source:
 		return fmt.Errorf("reading the request body: %w", y.sourceError())
 	}
-	return y.err
+	return mute(y.err)
 }
 
 // ended is why a context ended: its error, and the cause if that says more.

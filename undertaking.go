@@ -152,7 +152,7 @@ func (op *Operation) explain(err error, had bool) *Error {
 // bare takes off what http.Client puts around an error: the URL, whose query may hold secrets.
 func bare(err error) error {
 	if u, ok := err.(*url.Error); ok {
-		return u.Err
+		return mute(u.Err)
 	}
 	return err
 }
