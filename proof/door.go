@@ -121,6 +121,7 @@ func (p *process) duplicate(inner http.Handler, r *http.Request, a *arrival, aft
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	w := p.world
+	same := r.Clone(context.WithoutCancel(r.Context()))
 	w.background.Go(func() {
 		time.Sleep(after)
 		p := w.server.Load()
@@ -129,10 +130,10 @@ func (p *process) duplicate(inner http.Handler, r *http.Request, a *arrival, aft
 		}
 		b := &arrival{process: p, job: a.job, call: a.call, try: a.try, copy: true, n: w.arrives(a.job)}
 		var leave context.CancelFunc
-		b.client, leave = context.WithCancel(context.WithoutCancel(r.Context()))
+		b.client, leave = context.WithCancel(same.Context())
 		defer leave()
 		w.history.add(Event{Kind: Arrived, Job: b.job, Call: b.call, Try: b.try, Arrival: b.n, Copy: true})
-		again := r.Clone(context.WithValue(b.client, arrivalKey{}, b))
+		again := same.Clone(context.WithValue(b.client, arrivalKey{}, b))
 		again.Body = io.NopCloser(bytes.NewReader(body))
 		p.pass(p.inner, nobody{}, again, b)
 	})

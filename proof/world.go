@@ -28,7 +28,7 @@ type world struct {
 	server     atomic.Pointer[process] // nil while there is none
 	calm       atomic.Bool
 	storeCalls atomic.Int32
-	background sync.WaitGroup // what the network and dead clients still do
+	background crew // what the network and dead clients still do
 
 	mu       sync.Mutex
 	arrivals map[int]int // of each job
