@@ -74,6 +74,8 @@ func (c *call) readDefault(r *ruling, y *try, before history) {
 		if p.code == "key_reused" || evidence {
 			r.verdict = KeyReused
 		}
+	case http.StatusServiceUnavailable:
+		r.rollback = r.rollback && p.code != "commit_in_doubt" // of all failures the one that does not say so
 	}
 }
 

@@ -3,6 +3,7 @@ package semel_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -46,4 +47,20 @@ func TestARefusalIsNotTheEndWhileAnotherCallWaitsToSendAgain(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 	})
+}
+
+// A dialect whose failures roll back has one that does not say so.
+func TestACommitInDoubtIsNotARollback(t *testing.T) {
+	for code, outcome := range map[string]semel.Outcome{"store_unavailable": semel.NotApplied, "commit_in_doubt": semel.Unknown} {
+		base := roundTripper(func(r *http.Request) (*http.Response, error) {
+			h := http.Header{"Content-Type": {"application/problem+json"}}
+			body := io.NopCloser(strings.NewReader(`{"code":"` + code + `"}`))
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: h, Body: body, ContentLength: -1, Request: r}, nil
+		})
+		transport := &semel.Transport{Base: base, Dialect: semel.Dialect{FailuresRollBack: true}, Retry: semel.Policy{MaxAttempts: 1}}
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://bank/", strings.NewReader("x"))
+		if _, err := (&semel.Client{HTTP: transport.Client()}).Do(r); !errors.Is(err, outcome) {
+			t.Errorf("after %s the caller is told %v", code, err)
+		}
+	}
 }
