@@ -42,6 +42,7 @@ func (w *world) newClient() *client {
 	if w.plan.unlimited {
 		c.transport.Retry.Budget = &semel.Budget{Max: 1e9}
 	}
+	c.transport.Dialect.FailuresRollBack = w.plan.rollsBack
 	if w.plan.brief {
 		c.transport.Dialect.Lifetime = w.plan.retention
 	}
@@ -119,6 +120,12 @@ func (w *world) request(ctx context.Context, j job, a caller) *http.Request {
 		w.history.add(Event{Kind: Sent, Job: j.n, Call: a.call})
 	}})
 	r, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://bank/transfers", bytes.NewReader(body))
+	if a.streams && (a.way == plain || a.way == checked || a.way == inHeader) {
+		r.GetBody, r.Body = nil, &closedOnce{Reader: bytes.NewReader(body), world: w, call: a.call, job: j.n}
+		if w.plan.seed.Chance(0.5, "chunked", a.call) {
+			r.ContentLength = -1
+		}
+	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set(jobHeader, strconv.Itoa(j.n))
 	r.Header.Set(callHeader, strconv.Itoa(a.call))
@@ -126,6 +133,18 @@ func (w *world) request(ctx context.Context, j job, a caller) *http.Request {
 		r.Header.Set("Prefer", fmt.Sprintf("wait=%d", a.prefers))
 	}
 	return r
+}
+
+// A closedOnce body can be read once, and tells when it is closed.
+type closedOnce struct {
+	io.Reader
+	world     *world
+	job, call int
+}
+
+func (b *closedOnce) Close() error {
+	b.world.history.add(Event{Kind: Closed, Job: b.job, Call: b.call})
+	return nil
 }
 
 // perform makes one call and writes down what the caller is told.
@@ -203,6 +222,8 @@ func (w *world) tell(j job, a caller, e Event, resp *http.Response, err error, o
 
 func byStatus(status int) semel.Outcome {
 	switch {
+	case status == http.StatusTemporaryRedirect, status == http.StatusPermanentRedirect: // not followed: the body is gone
+		return semel.NotApplied
 	case status < 400:
 		return semel.Applied
 	case status < 500:

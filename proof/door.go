@@ -60,7 +60,7 @@ func tryNumber(header, path string) int {
 }
 
 // door is in front of everything: it writes down what comes and goes, redirects, and sends copies.
-func (p *process) door(inner http.Handler) http.Handler {
+func (p *process) door() http.Handler {
 	w := p.world
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		a := &arrival{process: p, client: r.Context()}
@@ -84,8 +84,9 @@ func (p *process) door(inner http.Handler) http.Handler {
 		if r.Body != nil {
 			r.Body = &watchedBody{ReadCloser: r.Body, left: r.ContentLength, arrival: a}
 		}
+		inner := p.inner(a)
 		if after, yes := w.plan.copied(a.job, a.n); yes && !w.calm.Load() && r.Method == http.MethodPost {
-			p.duplicate(inner, r, a, after)
+			p.duplicate(r, a, after)
 		}
 		p.pass(inner, rw, r, a)
 	})
@@ -113,7 +114,7 @@ func (p *process) pass(inner http.Handler, rw http.ResponseWriter, r *http.Reque
 }
 
 // duplicate is a proxy that sends the request again, now or much later. Nobody reads its reply.
-func (p *process) duplicate(inner http.Handler, r *http.Request, a *arrival, after time.Duration) {
+func (p *process) duplicate(r *http.Request, a *arrival, after time.Duration) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || r.ContentLength >= 0 && int64(len(body)) < r.ContentLength { // only whole requests are stored
 		r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failing{err}))
@@ -135,7 +136,7 @@ func (p *process) duplicate(inner http.Handler, r *http.Request, a *arrival, aft
 		w.history.add(Event{Kind: Arrived, Job: b.job, Call: b.call, Try: b.try, Arrival: b.n, Copy: true})
 		again := same.Clone(context.WithValue(b.client, arrivalKey{}, b))
 		again.Body = io.NopCloser(bytes.NewReader(body))
-		p.pass(p.inner, nobody{}, again, b)
+		p.pass(p.inner(b), nobody{}, again, b)
 	})
 }
 

@@ -25,6 +25,7 @@ const (
 	Sent                  // the attempt got a connection
 	Tried                 // an attempt ended: Status or Err, Since
 	Told                  // what the caller is told: Outcome, Status or Err
+	Closed                // the body of a request that can be read only once
 	Left                  // the caller's process died: nobody is told anything
 	Arrived               // a request's head reached the server
 	Claimed               // the store was asked: State and Hold as they stand, Mine if the claim succeeded
@@ -35,11 +36,12 @@ const (
 	Replied               // the server has written a reply: Status, Code, Body
 	Faulted               // a fault on purpose: Note
 	Restarted             // the server's process died, and another one starts
+	Unrested              // a guard does not come to rest
 	Calm                  // no more faults on purpose
 )
 
 func (k Kind) String() string {
-	return [...]string{"called", "sent", "tried", "told", "left", "arrived", "claimed", "began", "ended", "renewed", "settled", "replied", "faulted", "restarted", "calm"}[k]
+	return [...]string{"called", "sent", "tried", "told", "closed", "left", "arrived", "claimed", "began", "ended", "renewed", "settled", "replied", "faulted", "restarted", "unrested", "calm"}[k]
 }
 
 // An Event is one line of a history. Which fields mean something depends on its kind.

@@ -13,7 +13,7 @@ import (
 type invariant struct {
 	name     string
 	sentence string
-	check    func(*judge) // nil: the bubble checks it
+	check    func(*judge)
 }
 
 var invariants = []invariant{
@@ -27,7 +27,7 @@ var invariants = []invariant{
 	{"I8", "\"in progress\" is said only while somebody works on the key, or died within the lease", checkProgress},
 	{"I9", "attempts keep their distance, their number and their deadline, none is hidden, and a call gives up for a reason that it names", checkPacing},
 	{"I10", "a request that did not arrive whole claims nothing", checkWhole},
-	{"I11", "nothing is left running", nil},
+	{"I11", "nothing is left running, and a request's body is closed once", checkRest},
 	{"I12", "no more requests arrive than were sent, and no handler runs without a claim of its own", checkAmplification},
 }
 
@@ -171,6 +171,25 @@ func checkWhole(j *judge) {
 	for _, e := range j.events {
 		if e.Kind == Claimed && e.Note != "" && e.Err == nil {
 			j.breach("operation %d, arrival %d: the key was claimed for half a request", e.Job, e.Arrival)
+		}
+	}
+}
+
+// checkRest sees to what a bubble does not: it panics itself when a goroutine is left.
+func checkRest(j *judge) {
+	for _, e := range j.events {
+		if e.Kind == Unrested {
+			j.breach("a guard does not come to rest: %v", e.Err)
+		}
+	}
+	for _, c := range j.calls {
+		streams := c.caller.streams && (c.caller.way == plain || c.caller.way == checked || c.caller.way == inHeader)
+		most := 1
+		if j.w.plan.redirect > 0 { // http.Client closes it itself before it follows
+			most = 2
+		}
+		if streams && c.called != nil && (c.closed < 1 || c.closed > most) {
+			j.breach("call %d: its body was closed %d times", c.n, c.closed)
 		}
 	}
 }

@@ -39,6 +39,7 @@ type callView struct {
 	told     *Event
 	tries    []Event
 	sent     []time.Duration
+	closed   int     // how often its body was
 	arrivals []Event // without copies
 }
 
@@ -68,10 +69,8 @@ func judged(w *world, broken any, table *truthTable) []breach {
 	j := &judge{w: w, events: w.history.all(), calls: make(map[int]*callView), table: table}
 	j.read()
 	for _, i := range invariants {
-		if i.check != nil {
-			j.current = i.name
-			i.check(j)
-		}
+		j.current = i.name
+		i.check(j)
 	}
 	return j.found
 }
@@ -159,6 +158,8 @@ func (c *callView) read(e *Event) {
 		c.told = e
 	case Tried:
 		c.tries = append(c.tries, *e)
+	case Closed:
+		c.closed++
 	case Sent:
 		c.sent = append(c.sent, e.At)
 	case Arrived:

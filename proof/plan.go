@@ -29,6 +29,8 @@ type plan struct {
 	firstSent  bool          // the dialect sends when the operation began
 	attempts   int           // of one call
 	unlimited  bool          // the client has no budget
+	rollsBack  bool          // the client is told that a 5xx has no effect, which is true of transactions
+	nodes      int           // guards that share the store
 	brief      bool          // the server forgets keys after an hour, and the client knows
 	outlives   bool          // saved operations are taken up again when the server has forgotten them
 	restart    time.Duration // when the server's process dies; 0: never
@@ -74,6 +76,7 @@ type caller struct {
 	deadline time.Duration // of its context; 0: none
 	cancel   time.Duration // after which it cancels; for restarted: after which its process dies
 	timeout  time.Duration // http.Client's
+	streams  bool          // its body can be read only once
 	prefers  int           // seconds that it asks the server to wait for an operation under way; 0: none
 	back     time.Duration // for restarted: until it is resumed, as the call after this one
 }
@@ -95,6 +98,7 @@ func (s Seed) plan() *plan {
 	p := &plan{
 		seed:     s,
 		pace:     1,
+		nodes:    1,
 		effect:   testserver.Effect(s.Pick(4, "effect")),
 		direct:   s.Chance(0.3, "direct"),
 		wrapped:  s.Chance(0.3, "wrapped"),
@@ -112,6 +116,10 @@ func (s Seed) plan() *plan {
 	}
 	p.http2 = !p.direct && s.Chance(0.15, "http2")
 	p.outlives = s.Chance(0.1, "outlives")
+	p.rollsBack = p.effect == testserver.Transactional && s.Chance(0.4, "rolls back")
+	if s.Chance(0.25, "nodes") {
+		p.nodes = 2
+	}
 	if p.brief = s.Chance(0.1, "brief"); p.brief {
 		p.retention = time.Hour
 	}
@@ -189,6 +197,7 @@ func (s Seed) caller(j job, call, n, i int) caller {
 	if s.Chance(0.15, "prefers", n, i) {
 		c.prefers = 1 + s.Pick(4, "prefers how long", n, i)
 	}
+	c.streams = s.Chance(0.2, "streams", n, i)
 	switch x := s.Part("patience", n, i); {
 	case x < 0.10:
 		c.cancel = s.Between(0, 3*time.Second, "cancel", n, i)

@@ -17,8 +17,7 @@ import (
 // A process is one life of the server. What it knows is lost with it; store and bank are not.
 type process struct {
 	world *world
-	guard *testserver.Guard
-	inner http.Handler // behind the door
+	nodes []node
 	outer http.Handler
 	http  *http.Server
 	dead  atomic.Bool
@@ -27,9 +26,35 @@ type process struct {
 
 var errDead = errors.New("proof: the process has died")
 
+// A node is one guard of several that share the store. They live and die together here.
+type node struct {
+	guard *testserver.Guard
+	inner http.Handler // what is behind the door
+}
+
 // start makes a server process over the world's store and bank.
 func (w *world) start() *process {
 	p := &process{world: w, died: make(chan struct{})}
+	for range w.plan.nodes {
+		g := p.newGuard()
+		p.nodes = append(p.nodes, node{g, w.defect.front(g)})
+	}
+	p.outer = p.door()
+	if !w.plan.direct {
+		p.http = &http.Server{Handler: p.outer, ErrorLog: log.New(io.Discard, "", 0)}
+		if w.plan.http2 {
+			p.http.Protocols = new(http.Protocols)
+			p.http.Protocols.SetUnencryptedHTTP2(true)
+		}
+		l := w.listen()
+		go p.http.Serve(l)
+	}
+	w.server.Store(p)
+	return p
+}
+
+func (p *process) newGuard() *testserver.Guard {
+	w := p.world
 	g := &testserver.Guard{
 		Next:                w.defect.handler(p.worker(w.bank)),
 		Store:               &spy{Transactor: w.store, process: p},
@@ -44,20 +69,12 @@ func (w *world) start() *process {
 		g.Recover = w.ask
 	}
 	w.defect.guard(g)
-	p.guard = g
-	p.inner = w.defect.front(g)
-	p.outer = p.door(p.inner)
-	if !w.plan.direct {
-		p.http = &http.Server{Handler: p.outer, ErrorLog: log.New(io.Discard, "", 0)}
-		if w.plan.http2 {
-			p.http.Protocols = new(http.Protocols)
-			p.http.Protocols.SetUnencryptedHTTP2(true)
-		}
-		l := w.listen()
-		go p.http.Serve(l)
-	}
-	w.server.Store(p)
-	return p
+	return g
+}
+
+// inner is what is behind the door for an arrival: one of the nodes.
+func (p *process) inner(a *arrival) http.Handler {
+	return p.nodes[p.world.plan.seed.Pick(len(p.nodes), "node", a.job, a.n)].inner
 }
 
 // die ends the process as kill -9 does.
@@ -145,7 +162,9 @@ func (p *process) stop() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
-	if err := p.guard.Drain(ctx); err != nil {
-		p.world.history.add(Event{Kind: Faulted, Note: "the guard does not come to rest", Err: err})
+	for _, n := range p.nodes {
+		if err := n.guard.Drain(ctx); err != nil {
+			p.world.history.add(Event{Kind: Unrested, Err: err})
+		}
 	}
 }

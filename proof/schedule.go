@@ -45,7 +45,7 @@ func crowd(callers int, effect testserver.Effect, deeds func(arrival int, p test
 		j.callers = append(j.callers, caller{call: c + 1, way: inHeader, amount: j.amount, at: time.Second + time.Duration(c)*time.Microsecond})
 	}
 	return &plan{
-		jobs: []job{j}, pace: 1, effect: effect, direct: true, lease: 10 * time.Second, attempts: 8, unlimited: true,
+		jobs: []job{j}, pace: 1, nodes: 1, effect: effect, direct: true, lease: 10 * time.Second, attempts: 8, unlimited: true,
 		deed: func(_, arrival int, p testserver.Point) deed {
 			if deeds == nil {
 				return deed{}

@@ -82,6 +82,9 @@ func (j *judge) believe(c *callView) {
 	told := e.Outcome.String()
 	if e.Err == nil {
 		told = fmt.Sprintf("an answer of %dxx", e.Status/100)
+		if e.Status/100 == 3 {
+			told = "an answer of 4xx" // a redirect that is not followed is a refusal, too
+		}
 	}
 	if c.n < audits {
 		j.table.count(told, truth)

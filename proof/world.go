@@ -164,7 +164,7 @@ func (w *world) newBase() base {
 	if w.plan.direct {
 		return base{&directTrip{world: w}, func() {}}
 	}
-	tr := &http.Transport{DialContext: w.dial}
+	tr := &http.Transport{DialContext: w.dial, IdleConnTimeout: time.Minute} // some are dialled for a caller who has gone
 	if w.plan.http2 {
 		tr.Protocols = new(http.Protocols)
 		tr.Protocols.SetUnencryptedHTTP2(true)
