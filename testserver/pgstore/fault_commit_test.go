@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -97,4 +98,38 @@ func TestAStalledCOMMITDoesNotKeepItsLocks(t *testing.T) {
 	if _, err := direct.Exec(ctx, "UPDATE t SET n = 3"); err != nil {
 		t.Fatalf("the row is still locked: %v", err)
 	}
+}
+
+// Any statement, of claims, renewals, effects, settlements and look-ups, may be hit, or its answer.
+func TestWhateverStatementsAreLostNothingIsDoubled(t *testing.T) {
+	eachEffect(t, func(t *testing.T, effect testserver.Effect) {
+		dsn := pgtest.DSN(t)
+		proxy := newFaultProxy(t, hostOf(t, dsn))
+		w := newWorld(t, 2, dsn, serverSpec{Effect: effect, DSN: via(t, dsn, proxy.addr()), Conns: 16})
+		var hit atomic.Int64
+		proxy.Inject(func(string) wireFault {
+			switch rand.IntN(100) {
+			case 0:
+				hit.Add(1)
+				return loseRequest
+			case 1, 2:
+				hit.Add(1)
+				return loseAnswer
+			}
+			return pass
+		})
+		results := w.load(t.Context(), 16, max(*soak/16, 20), loseEveryFifth)
+		w.judge(results)
+		unknown, slowest := 0, time.Duration(0)
+		for _, r := range results {
+			if r.unknown {
+				unknown++
+			}
+			slowest = max(slowest, r.took)
+		}
+		t.Logf("%d operations, %d statements hit, %d with unknown outcome, the slowest took %v", len(results), hit.Load(), unknown, slowest)
+		if hit.Load() == 0 {
+			t.Error("no statement was hit")
+		}
+	})
 }
