@@ -2,11 +2,18 @@ package pgstore_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/semel-go/semel"
 	"github.com/semel-go/semel/testserver"
+	"github.com/semel-go/semel/testserver/pgstore"
 	"github.com/semel-go/semel/testserver/pgstore/pgtest"
 )
 
@@ -47,14 +54,16 @@ func TestADatabaseThatCrashesUnderLoadLosesNothingAndDoublesNothing(t *testing.T
 	eachEffect(t, func(t *testing.T, effect testserver.Effect) {
 		w := newWorld(t, 2, cluster.DSN(t), serverSpec{Effect: effect})
 		w.under(func() {
-			for range 3 {
-				time.Sleep(400 * time.Millisecond)
+			for _, down := range []time.Duration{0, 100 * time.Millisecond, lease + 500*time.Millisecond} {
+				time.Sleep(300 * time.Millisecond)
 				cluster.Crash(t)
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(down)
 				cluster.Start(t)
 			}
-			time.Sleep(200 * time.Millisecond)
-		}, nil)
+			time.Sleep(300 * time.Millisecond)
+		}, func(_ int, h http.Header) {
+			h.Set(slowHeader, rand.N(50*time.Millisecond).String()) // so that some are at work
+		})
 	})
 }
 
@@ -94,4 +103,87 @@ func TestTwoProcessesThatAreAskedInTurnAnswerAsOne(t *testing.T) {
 			}
 		}
 	})
+}
+
+// servers.md B1, B2; faults.md 17. All of them send the same key at once, and one of the servers is killed meanwhile.
+func TestAHundredClientsWithOneKeyGetOneAnswer(t *testing.T) {
+	eachEffect(t, func(t *testing.T, effect testserver.Effect) {
+		w := newWorld(t, 2, pgtest.DSN(t), serverSpec{Effect: effect, Conns: 4})
+		first := w.newOperation(nil)
+		start := make(chan struct{})
+		results := make([]result, 100)
+		var group sync.WaitGroup
+		for i := range results {
+			o := &operation{name: first.name, body: first.body, op: semel.NewOperation(first.op.Key())}
+			o.sent.Store(int64(i)) // half of them begin at the one server, half at the other
+			o.script = func(_ int, h http.Header) { h.Set(slowHeader, "200ms") }
+			group.Go(func() {
+				<-start
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				results[i] = w.perform(ctx, o)
+			})
+		}
+		close(start)
+		time.Sleep(100 * time.Millisecond)
+		w.servers[0].Kill()
+		group.Wait()
+		effects, _ := w.book()
+		if n := len(effects[first.name]); n > 1 || n == 0 && effect != testserver.Once {
+			t.Errorf("it happened %d times", n)
+		}
+		for _, r := range results {
+			if r.receipt != results[0].receipt || r.unknown != results[0].unknown || r.status == 0 && !r.unknown {
+				t.Fatalf("one was told %d %q unknown %v, another %d %q unknown %v (%v)", results[0].status, results[0].receipt, results[0].unknown,
+					r.status, r.receipt, r.unknown, r.err)
+			}
+		}
+	})
+}
+
+// Repeats that are just looking are no reason to tell each other that the operation is in progress.
+func TestManyRepeatsOfATransactionThatIsDoneAllGetItsAnswer(t *testing.T) {
+	dsn := pgtest.DSN(t)
+	proxy := newFaultProxy(t, hostOf(t, dsn))
+	proxy.delay.Store(int64(5 * time.Millisecond))
+	db, err := pgxpool.New(t.Context(), via(t, dsn, proxy.addr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	store := &pgstore.Store{DB: db}
+	defer store.Close()
+	if err := store.CreateSchema(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	transact := func() (testserver.Record, error) {
+		claim := testserver.Claim{ID: testserver.ID{Scope: "s", Key: "k"}, Owner: testserver.NewOwner(), Retention: time.Hour}
+		return store.Transact(t.Context(), claim, 0, func(context.Context) (*testserver.Answer, error) {
+			return &testserver.Answer{Status: http.StatusCreated}, nil
+		})
+	}
+	if _, err := transact(); err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			if r, err := transact(); err != nil || r.State != testserver.Completed {
+				t.Errorf("state %v, %v", r.State, err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// servers.md B42; faults.md 30.
+func TestUnderSerializableIsolationEachOperationIsAnsweredAndHappensOnce(t *testing.T) {
+	w := newWorld(t, 2, pgtest.DSN(t), serverSpec{Effect: testserver.Transactional, Isolation: pgx.Serializable})
+	results := w.load(t.Context(), 16, 20, loseEveryFifth)
+	w.judge(results)
+	for _, r := range results {
+		if r.status != http.StatusCreated {
+			t.Errorf("%s: status %d", r.name, r.status)
+		}
+	}
 }

@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	osexec "os/exec"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/semel-go/semel/testserver"
 )
@@ -35,6 +38,8 @@ type serverSpec struct {
 	Pooler   bool
 	Provider string
 	Deaf     bool // all of its replies are lost
+
+	Isolation pgx.TxIsoLevel
 }
 
 // A process is a server in a process of its own, started again whenever it dies, on the same address: as under systemd,
@@ -89,6 +94,25 @@ func (p *process) Kill() {
 	defer p.mu.Unlock()
 	if p.cmd != nil {
 		_ = p.cmd.Process.Kill()
+	}
+}
+
+// Resume lets a stopped process go on, and returns once it has dealt with all it had to do.
+func (p *process) Resume(t *testing.T) {
+	t.Helper()
+	p.mu.Lock()
+	err := p.cmd.Process.Signal(syscall.SIGCONT)
+	p.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Get("http://" + p.addr + "/drain")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("the server cannot drain: %s", resp.Status)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 // These headers are what a client asks a server process to suffer. They are no part of the operation.
 const (
 	killHeader = "Test-Kill" // a point, at which the process gets SIGKILL
+	stopHeader = "Test-Stop" // a point, at which it gets SIGSTOP, until somebody lets it go on
 	loseHeader = "Test-Lose" // the reply is lost once everything is done
 	slowHeader = "Test-Slow" // a duration that the handler takes before its effect
 )
@@ -73,13 +74,20 @@ func listenAndServe(said string) error {
 	if spec.Conns > 0 {
 		config.MaxConns = spec.Conns
 	}
-	store := &pgstore.Store{Pooler: spec.Pooler}
+	store := &pgstore.Store{Pooler: spec.Pooler, IdleTimeout: spec.Lease, Isolation: spec.Isolation}
 	store.Configure(config)
 	if store.DB, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
 		return err
 	}
 	guard := newGuard(store, spec)
-	return http.Serve(l, suffering{guard, spec.Deaf})
+	mux := http.NewServeMux()
+	mux.Handle("/", suffering{guard, spec.Deaf})
+	mux.HandleFunc("GET /drain", func(w http.ResponseWriter, r *http.Request) {
+		if err := guard.Drain(r.Context()); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	return http.Serve(l, mux)
 }
 
 func newGuard(store testserver.Store, spec serverSpec) *testserver.Guard {
@@ -99,7 +107,7 @@ type suffering struct {
 }
 
 func (s suffering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	dieAt(r, beforeClaim)
+	suffer(r, beforeClaim)
 	s.next.ServeHTTP(&sufferingWriter{w, r, s.deaf || r.Header.Get(loseHeader) != ""}, r)
 }
 
@@ -111,17 +119,21 @@ type sufferingWriter struct {
 }
 
 func (w *sufferingWriter) WriteHeader(status int) {
-	dieAt(w.r, afterCommit)
+	suffer(w.r, afterCommit)
 	if w.lose {
 		panic(http.ErrAbortHandler)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
-func dieAt(r *http.Request, point string) {
-	if r.Header.Get(killHeader) == point {
+func suffer(r *http.Request, point string) {
+	switch point {
+	case r.Header.Get(killHeader):
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
+	case r.Header.Get(stopHeader):
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		time.Sleep(100 * time.Millisecond) // it stops a little later
 	}
 }
 
@@ -132,7 +144,7 @@ type bank struct {
 }
 
 func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	dieAt(r, afterClaim)
+	suffer(r, afterClaim)
 	if slow, err := time.ParseDuration(r.Header.Get(slowHeader)); err == nil {
 		time.Sleep(slow)
 	}
@@ -146,7 +158,7 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	dieAt(r, afterEffect)
+	suffer(r, afterEffect)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(receipt{t.Op, receiptOf})
@@ -167,7 +179,7 @@ func (b *bank) effect(r *http.Request, t transfer) (string, error) {
 		if err := testserver.EffectStarting(ctx); err != nil {
 			return "", err
 		}
-		dieAt(r, afterMark)
+		suffer(r, afterMark)
 	}
 	return b.charge(ctx, t, "")
 }

@@ -43,7 +43,8 @@ type world struct {
 	provider *provider
 	servers  []*process
 	client   *semel.Client
-	made     atomic.Int64 // operations
+	patience time.Duration // with one attempt
+	made     atomic.Int64  // operations
 }
 
 // newWorld starts n processes that reach the database by dsn; direct is a way that no fault is in.
@@ -64,7 +65,7 @@ func newWorld(t *testing.T, n int, direct string, spec serverSpec) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, effect: spec.Effect, db: db, provider: newProvider(t)}
+	w := &world{t: t, effect: spec.Effect, db: db, provider: newProvider(t), patience: 10 * time.Second}
 	spec.Lease, spec.Provider = lease, w.provider.url
 	if spec.DSN == "" {
 		spec.DSN = direct
@@ -86,7 +87,7 @@ func (w *world) newClient(route func(attempt int) string) *semel.Client {
 	return &semel.Client{HTTP: (&semel.Transport{
 		Base: &scriptedTransport{base, route},
 		Retry: semel.Policy{
-			MaxAttempts: 20, MaxPolls: 1000, AttemptTimeout: 10 * time.Second, MaxWait: time.Second,
+			MaxAttempts: 20, MaxPolls: 1000, AttemptTimeout: w.patience, MaxWait: time.Second,
 			Backoff: func() semel.Backoff { return steady(20 * time.Millisecond) },
 			Budget:  &semel.Budget{Max: math.Inf(1)},
 		},

@@ -41,7 +41,10 @@ func (s *Store) Transact(ctx context.Context, c testserver.Claim, wait time.Dura
 	var known bool
 	defer func() { s.flights.land(at(c.ID), f, r, known) }()
 	err = retry(ctx, func(err error) bool { return errors.As(err, new(errAgain)) }, func() (err error) {
-		r, err = s.transact(ctx, c, wait-time.Since(began), work)
+		r, err = s.transact(ctx, c, wait-time.Since(began), func(ctx context.Context) (*testserver.Answer, error) {
+			f.begin()
+			return work(ctx)
+		})
 		return err
 	})
 	if err != nil {
