@@ -68,10 +68,6 @@ func refusing(attempt int, rules *Rules, code string) Fault {
 	return replying(attempt, status, body, "Content-Type", kind)
 }
 
-func upTo(n int) func([]byte) []byte {
-	return func(b []byte) []byte { return b[:min(n, len(b))] }
-}
-
 func instead(s string) func([]byte) []byte { return func([]byte) []byte { return []byte(s) } }
 
 // badChunk frames the body in chunks, of which the first has no length.
@@ -79,12 +75,6 @@ func badChunk(b []byte) []byte {
 	head, body, _ := bytes.Cut(b, []byte("\r\n\r\n"))
 	head = bytes.Replace(head, []byte("Content-Length: "+strconv.Itoa(len(body))), []byte("Transfer-Encoding: chunked"), 1)
 	return append(append(bytes.Clone(head), "\r\n\r\nzz\r\n"...), body...)
-}
-
-// halfBody ends in the middle of the body.
-func halfBody(b []byte) []byte {
-	head, body, _ := bytes.Cut(b, []byte("\r\n\r\n"))
-	return b[:len(head)+4+len(body)/2]
 }
 
 func doubled(b []byte) []byte { return append(bytes.Clone(b), b...) }

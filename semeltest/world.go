@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -256,12 +255,4 @@ func (w *World) record(y *try, kind Kind, status int, detail string) {
 		e.Key, e.Op, e.N, e.Copy, e.method = y.key, y.op, y.n, y.copy, y.method
 	}
 	w.history.add(e)
-}
-
-func (w *World) faultNames() string {
-	var names []string
-	for _, f := range w.Faults {
-		names = append(names, f.name)
-	}
-	return strings.Join(slices.Compact(names), ", ")
 }
