@@ -11,7 +11,7 @@ type Policy struct {
 	MaxAttempts    int            // with the first; if 0, four
 	MaxPolls       int            // repeats while the operation is Running, which are not counted as attempts; if 0, thirty
 	Backoff        func() Backoff // a fresh schedule for one operation; if nil, exponential from 100ms to 20s with jitter
-	AttemptTimeout time.Duration  // without progress, see Transport.RoundTrip; if 0, 60s for keyed operations; Forever for none
+	AttemptTimeout time.Duration  // without progress, up to an eighth more; if 0, 60s for keyed operations; Forever for none
 	MaxWait        time.Duration  // longest single wait borne, Retry-After included; if 0, 60s
 	Budget         *Budget        // limits retries over all who share it; if nil, the Transport's own
 	AttemptHeader  string         // if set, a request header with the number of the attempt, from 1

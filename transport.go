@@ -14,7 +14,7 @@ import (
 type Transport struct {
 	Base    http.RoundTripper                   // makes the attempts; if nil, http.DefaultTransport
 	Dialect Dialect                             // how the API spells idempotency
-	NewKey  func(*http.Request) (string, error) // the key of an operation that brings none; if nil, UUIDv4
+	NewKey  func(*http.Request) (string, error) // a fresh key for an operation that brings none (a known one belongs into WithKey); if nil, UUIDv4
 	Retry   Policy                              // how often and how patiently to repeat
 	Observe func(Attempt)                       // if not nil, told of each attempt once it is judged; must not block
 

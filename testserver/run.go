@@ -112,7 +112,7 @@ func (r *run) again() Settlement {
 	return Settlement{State: Free}
 }
 
-// HoldFrom returns the claim under which a guarded handler works. Its Fence grows with each new owner, for downstreams that
+// HoldFrom returns the claim under which a guarded handler works. Its Fence grows with each new owner until the key is freed, for downstreams that
 // refuse older ones; in a transaction it is 0. The context of a request without a key has none.
 func HoldFrom(ctx context.Context) (Hold, bool) {
 	r := runFrom(ctx)

@@ -136,7 +136,7 @@ type Record struct {
 	State       State
 	Fingerprint Fingerprint
 	Owner       Owner
-	Fence       int64 // grows with each new owner
+	Fence       int64 // grows with each new owner, until the key is freed
 	Started     bool
 	Left        time.Duration // of the lease; 0 when lapsed or not Pending
 	Age         time.Duration // since the first claim
