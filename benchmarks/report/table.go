@@ -11,12 +11,12 @@ import (
 type table []string
 
 func (t table) head(title string) {
-	fmt.Printf("\n### %s\n\n", title)
+	fmt.Fprintf(out, "\n### %s\n\n", title)
 	t.row(t...)
-	fmt.Println("|---" + strings.Repeat("|---:", len(t)-1) + "|")
+	fmt.Fprintln(out, "|---"+strings.Repeat("|---:", len(t)-1)+"|")
 }
 
-func (t table) row(cells ...string) { fmt.Println("| " + strings.Join(cells, " | ") + " |") }
+func (t table) row(cells ...string) { fmt.Fprintln(out, "| "+strings.Join(cells, " | ")+" |") }
 
 // num rounds to a whole number, small ones to a tenth, and groups thousands.
 func num(f float64) string {
