@@ -14,7 +14,7 @@ var allocsOverBare = []struct {
 	{"GET", 2, 1, 2, 1},
 	{"POST1K", 12, 11, 7, 6},
 	{"POST1M", 13, 12, 7, 6},
-	{"Reader1K", 14, 13, 9, 8},
+	{"Reader1K", 20, 19, 14, 13},
 	{"Reply64K", 12, 11, 7, 6},
 	{"RetryGET", 11, 10, 11, 10},
 	{"RetryPOST1K", 27, 26, 27, 26},
