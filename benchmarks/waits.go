@@ -3,6 +3,7 @@ package benchmarks
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"runtime"
 	"strconv"
@@ -117,7 +118,7 @@ func waits(operations int, longest time.Duration, client func(http.RoundTripper)
 	used := liveMemory() - memory
 	r.Waiting = operations - int(p.answered.Load())
 	r.PerWait = used / int64(max(1, r.Waiting))
-	r.Goroutines = runtime.NumGoroutine() - goroutines - r.Waiting
+	r.Goroutines = p.besides(goroutines)
 
 	start, cpu := time.Now(), processCPU()
 	wg.Wait()
@@ -127,6 +128,21 @@ func waits(operations int, longest time.Duration, client func(http.RoundTripper)
 		return r, *err
 	}
 	return r, nil
+}
+
+// besides returns how many goroutines there are beyond the ones before and those that wait. An operation that was just
+// answered still has its goroutine for a moment, so it is the fewest of many looks, each without an answer in its middle.
+func (p *patient) besides(before int) int {
+	fewest := math.MaxInt
+	for range 100 {
+		answered := p.answered.Load()
+		n := runtime.NumGoroutine() - before - (p.operations - int(answered))
+		if p.answered.Load() == answered {
+			fewest = min(fewest, n)
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	return fewest
 }
 
 func liveMemory() int64 {
