@@ -39,10 +39,8 @@ func TestWorldsOnRealPostgres(t *testing.T) {
 		store := new(pgstore.Store)
 		store.Configure(config)
 		config.MaxConns = 8
-		if store.DB, err = pgxpool.NewWithConfig(t.Context(), config); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { store.Close(); store.DB.Close() })
+		store.DB = pgtest.Pool(t, config)
+		t.Cleanup(func() { store.Close() })
 		ledger := &pgstore.Ledger{DB: store.DB}
 		if err := store.CreateSchema(t.Context()); err != nil {
 			t.Fatal(err)

@@ -21,13 +21,18 @@ func holdRow(t testing.TB, s *Store, key string) (end func(commit bool)) {
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), s.statements().insert, append(claimArgs(claimOf(key)), false)...)
 	require.NoError(t, err)
-	return func(commit bool) {
-		if commit {
-			require.NoError(t, tx.Commit(context.Background()))
-		} else {
-			require.NoError(t, tx.Rollback(context.Background()))
-		}
+	var once sync.Once
+	end = func(commit bool) {
+		once.Do(func() {
+			if commit {
+				require.NoError(t, tx.Commit(context.Background()))
+			} else {
+				require.NoError(t, tx.Rollback(context.Background()))
+			}
+		})
 	}
+	t.Cleanup(func() { end(false) }) // also of a test that fails before
+	return end
 }
 
 // active counts the claims that are being freed.
@@ -127,7 +132,7 @@ func TestAClaimThatFailedHoldsNothing(t *testing.T) { // B35
 func TestBackendsThatAreTerminated(t *testing.T) { // faults.md 25, 26
 	s, effect, count := effects(t, func(_ *Store, c *pgxpoolConfig) { c.MaxConns = 8 })
 	killer := open(t, s.DB.Config().ConnString(), func(_ *Store, c *pgxpoolConfig) { c.ConnConfig.RuntimeParams["application_name"] = "killer" })
-	stop, killed := make(chan struct{}), make(chan int)
+	stop, killed := make(chan struct{}), make(chan int, 1)
 	go func() {
 		n := 0
 		for {

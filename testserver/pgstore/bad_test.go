@@ -67,10 +67,7 @@ func TestBadSurroundings(t *testing.T) { // B47
 			config, err := pgxpool.ParseConfig(dsn)
 			require.NoError(t, err)
 			config.MaxConns = 4
-			pool, err := pgxpool.NewWithConfig(t.Context(), config)
-			require.NoError(t, err)
-			t.Cleanup(pool.Close)
-			s := &Store{DB: pool}
+			s := &Store{DB: pgtest.Pool(t, config)}
 			t.Cleanup(func() { s.Close() })
 			if c.store != nil {
 				c.store(t, s)

@@ -36,9 +36,7 @@ func TestStore(t *testing.T) {
 				s := &pgstore.Store{}
 				adjust(s, config)
 				s.Configure(config)
-				s.DB, err = pgxpool.NewWithConfig(t.Context(), config)
-				require.NoError(t, err)
-				t.Cleanup(s.DB.Close)
+				s.DB = pgtest.Pool(t, config)
 				t.Cleanup(func() { require.NoError(t, s.Close()) })
 				require.NoError(t, s.CreateSchema(t.Context()))
 				_, err = s.DB.Exec(t.Context(), `TRUNCATE semel_keys`)

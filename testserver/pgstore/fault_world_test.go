@@ -24,6 +24,7 @@ import (
 	"github.com/semel-go/semel"
 	"github.com/semel-go/semel/testserver"
 	"github.com/semel-go/semel/testserver/pgstore"
+	"github.com/semel-go/semel/testserver/pgstore/pgtest"
 )
 
 const (
@@ -50,11 +51,11 @@ type world struct {
 // newWorld starts n processes that reach the database by dsn; direct is a way that no fault is in.
 func newWorld(t *testing.T, n int, direct string, spec serverSpec) *world {
 	t.Helper()
-	db, err := pgxpool.New(t.Context(), direct)
+	config, err := pgxpool.ParseConfig(direct)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(db.Close)
+	db := pgtest.Pool(t, config)
 	if err := pgstore.CreateSchema(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
@@ -208,15 +209,9 @@ func (w *world) book() (effects map[string][]string, sum int) {
 		w.t.Fatal(err)
 	}
 	inside := map[string][]string{}
-	for rows.Next() {
-		var op string
-		var ids []string
-		if err := rows.Scan(&op, &ids); err != nil {
-			w.t.Fatal(err)
-		}
-		inside[op] = ids
-	}
-	if err := rows.Err(); err != nil {
+	var op string
+	var ids []string
+	if _, err := pgx.ForEachRow(rows, []any{&op, &ids}, func() error { inside[op] = ids; return nil }); err != nil {
 		w.t.Fatal(err)
 	}
 	maps.Copy(effects, inside)

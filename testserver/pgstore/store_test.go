@@ -26,9 +26,7 @@ func open(t testing.TB, dsn string, adjust ...func(*Store, *pgxpool.Config)) *St
 		f(s, config)
 	}
 	s.Configure(config)
-	s.DB, err = pgxpool.NewWithConfig(t.Context(), config)
-	require.NoError(t, err)
-	t.Cleanup(s.DB.Close)
+	s.DB = pgtest.Pool(t, config)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	require.NoError(t, s.CreateSchema(t.Context()))
 	return s

@@ -26,9 +26,7 @@ func TestClientAndServerTogether(t *testing.T) {
 				require.NoError(t, err)
 				store := new(pgstore.Store)
 				store.Configure(config)
-				store.DB, err = pgxpool.NewWithConfig(t.Context(), config)
-				require.NoError(t, err)
-				t.Cleanup(store.DB.Close)
+				store.DB = pgtest.Pool(t, config)
 				t.Cleanup(func() { require.NoError(t, store.Close()) })
 				ledger := &pgstore.Ledger{DB: store.DB}
 				require.NoError(t, store.CreateSchema(t.Context()))
