@@ -120,7 +120,7 @@ func TestAClaimThatFailedHoldsNothing(t *testing.T) { // B35
 		}()
 		claiming := waits(0)
 		cancel()
-		require.Error(t, <-failed)
+		require.Error(t, soon(t, failed))
 		waits(claiming) // the delete was sent
 		require.NoError(t, closing.Close())
 		_, err := closing.Claim(t.Context(), c)

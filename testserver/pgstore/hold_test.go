@@ -218,11 +218,11 @@ func TestWait(t *testing.T) {
 				done := wait(waiter, h.ID.Key)
 				waits(done)
 				happens(h)
-				require.NoError(t, <-done)
+				require.NoError(t, soon(t, done))
 			})
 		}
 	}
-	t.Run("does not wait for what is not pending", func(t *testing.T) { require.NoError(t, <-wait(s, "none")) })
+	t.Run("does not wait for what is not pending", func(t *testing.T) { require.NoError(t, soon(t, wait(s, "none"))) })
 	t.Run("ends with its context", func(t *testing.T) {
 		h := held(t, s, claimOf("cancelled"))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -230,7 +230,7 @@ func TestWait(t *testing.T) {
 		go func() { done <- s.Wait(ctx, h.ID) }()
 		waits(done)
 		cancel()
-		require.ErrorIs(t, <-done, context.Canceled)
+		require.ErrorIs(t, soon(t, done), context.Canceled)
 		require.Empty(t, s.waiting.keys)
 	})
 	t.Run("many waiters of many keys are all woken", func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestWait(t *testing.T) {
 		done := wait(closing, h.ID.Key)
 		waits(done)
 		require.NoError(t, closing.Close())
-		require.Error(t, <-done)
+		require.Error(t, soon(t, done))
 		require.NoError(t, closing.Close(), "a second time")
 		require.Error(t, closing.Wait(t.Context(), h.ID))
 	})
@@ -277,7 +277,7 @@ func TestNotifyWakesOtherProcesses(t *testing.T) {
 		go func() { done <- other.Wait(t.Context(), h.ID) }()
 		time.Sleep(20 * time.Millisecond)
 		require.NoError(t, s.Settle(t.Context(), h, completed()))
-		require.NoError(t, <-done)
+		require.NoError(t, soon(t, done))
 	}
 }
 

@@ -117,6 +117,7 @@ func (s *Store) listenOnce(life context.Context) bool {
 	if _, err := conn.Exec(life, `LISTEN `+s.channel()); err != nil {
 		return false
 	}
+	s.waiting.recheck() // nobody has heard the notices until now
 	for {
 		got, err := conn.WaitForNotification(life)
 		if err != nil {

@@ -45,6 +45,18 @@ func claimOf(key string) testserver.Claim {
 	}
 }
 
+// soon receives what must come.
+func soon[T any](t testing.TB, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(time.Minute):
+		t.Fatal("nothing has come within a minute")
+		panic("unreachable")
+	}
+}
+
 func claim(t testing.TB, s *Store, c testserver.Claim) testserver.Record {
 	t.Helper()
 	r, err := s.Claim(t.Context(), c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -29,7 +30,7 @@ func (e errAgain) Unwrap() error { return e.error }
 // An answer with a status below 400 from a transaction that a statement's error has aborted is an error, and nothing is
 // committed. So is an answer larger than MaxAnswer.
 func (s *Store) Transact(ctx context.Context, c testserver.Claim, wait time.Duration, work func(context.Context) (*testserver.Answer, error)) (testserver.Record, error) {
-	began := time.Now()
+	began, wait := time.Now(), min(wait, longestWait)
 	f, r, err := s.flights.board(ctx, at(c.ID), wait)
 	if err != nil {
 		return testserver.Record{}, s.fail("transact", c.ID, err)
@@ -143,6 +144,9 @@ func (s *Store) openOn(ctx context.Context, conn *pgxpool.Conn, c testserver.Cla
 // leastWait is what a lock_timeout must be at least, since it counts for locks that are held for a moment only, too.
 const leastWait = 20 * time.Millisecond
 
+// longestWait is what the server takes at most.
+const longestWait = math.MaxInt32 * time.Millisecond
+
 // queueEntry queues the claim of a key in a transaction.
 func (s *Store) queueEntry(b *pgx.Batch, c testserver.Claim, wait time.Duration) {
 	b.Queue(s.statements().enter, append(claimArgs(c), millis(max(wait, leastWait)), millis(orElse(s.IdleTimeout, time.Minute)))...)
@@ -165,9 +169,9 @@ func (s *Store) beginSQL() string {
 	return "BEGIN ISOLATION LEVEL " + string(s.Isolation)
 }
 
-// millis is a timeout as the server takes it, where 0 would mean none.
+// millis is a timeout as the server takes it, where 0 would mean none. It is not shorter than d.
 func millis(d time.Duration) string {
-	return strconv.FormatInt(max(1, d.Milliseconds()), 10)
+	return strconv.FormatInt(max(1, (min(d, longestWait)+time.Millisecond-1).Milliseconds()), 10)
 }
 
 // work runs the work. After an error or a panic everything is rolled back before anybody hears of it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -278,7 +279,12 @@ func TestTransactWaitsForTheKey(t *testing.T) {
 				_, err := s.Transact(t.Context(), claimOf(key), 0, func(ctx context.Context) (*testserver.Answer, error) {
 					err := effect(ctx, key)
 					close(running)
-					return answer(), errors.Join(err, <-end)
+					select {
+					case asked := <-end:
+						return answer(), errors.Join(err, asked)
+					case <-t.Context().Done(): // a test that failed does not wait
+						return nil, context.Cause(t.Context())
+					}
 				})
 				done <- err
 			}()
@@ -294,7 +300,7 @@ func TestTransactWaitsForTheKey(t *testing.T) {
 			_, err := again("busy", 0)
 			require.ErrorIs(t, err, testserver.ErrBusy)
 			close(end)
-			require.NoError(t, <-done)
+			require.NoError(t, soon(t, done))
 		})
 		t.Run("busy after the wait "+place, func(t *testing.T) {
 			end := make(chan error)
@@ -304,7 +310,15 @@ func TestTransactWaitsForTheKey(t *testing.T) {
 			require.ErrorIs(t, err, testserver.ErrBusy)
 			require.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
 			close(end)
-			require.NoError(t, <-done)
+			require.NoError(t, soon(t, done))
+		})
+		t.Run("committed before a wait for ever has ended "+place, func(t *testing.T) {
+			end := make(chan error)
+			done := start("for ever", end)
+			go func() { time.Sleep(50 * time.Millisecond); close(end) }()
+			_, err := again("for ever", math.MaxInt64)
+			require.NoError(t, err)
+			require.NoError(t, soon(t, done))
 		})
 		t.Run("replays what is committed "+place, func(t *testing.T) {
 			end := make(chan error)
@@ -313,7 +327,7 @@ func TestTransactWaitsForTheKey(t *testing.T) {
 			r, err := again("replay", time.Minute)
 			require.NoError(t, err)
 			require.Equal(t, answer(), r.Answer)
-			require.NoError(t, <-done)
+			require.NoError(t, soon(t, done))
 			require.Equal(t, 1, count("replay"))
 		})
 		t.Run("runs after a rollback, faults.md 31 "+place, func(t *testing.T) {
@@ -322,7 +336,7 @@ func TestTransactWaitsForTheKey(t *testing.T) {
 			go func() { time.Sleep(50 * time.Millisecond); end <- errors.New("no") }()
 			_, err := again("rerun", time.Minute)
 			require.NoError(t, err)
-			require.Error(t, <-done)
+			require.Error(t, soon(t, done))
 			require.Equal(t, 1, count("rerun"))
 		})
 	}
@@ -336,7 +350,10 @@ func TestOneHotKeyDoesNotStarveThePool(t *testing.T) {
 	for range 30 {
 		wg.Go(func() {
 			r, err := s.Transact(t.Context(), claimOf("hot"), time.Minute, func(ctx context.Context) (*testserver.Answer, error) {
-				<-end
+				select {
+				case <-end:
+				case <-t.Context().Done():
+				}
 				return answer(), effect(ctx, "hot")
 			})
 			if err == nil && r.Answer != nil {

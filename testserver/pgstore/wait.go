@@ -135,6 +135,20 @@ func (w *waiting) take(all bool) (places []place, more bool) {
 	return places, true
 }
 
+// recheck has all keys polled at once.
+func (w *waiting) recheck() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fresh = w.fresh[:0]
+	for p := range w.keys {
+		w.fresh = append(w.fresh, p)
+	}
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+}
+
 func (w *waiting) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
