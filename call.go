@@ -203,6 +203,14 @@ func leading(req *http.Request) *call {
 func (c *call) run() (*http.Response, error) {
 	c.underWay(1)
 	y, err := c.attempt()
+	return c.goOn(y, err)
+}
+
+// goOn is run from the end of the first attempt.
+func (c *call) goOn(y *try, err error) (*http.Response, error) {
+	if err == nil {
+		y, err = c.repeat(y)
+	}
 	c.underWay(-1)
 	if err != nil {
 		return c.fail(c.after(err))
@@ -210,14 +218,19 @@ func (c *call) run() (*http.Response, error) {
 	return c.finish(y)
 }
 
-// attempt returns the last attempt, or why there was no further one.
+// attempt makes the next attempt, or returns why there is none.
 func (c *call) attempt() (*try, error) {
-	for {
-		y, err := c.prepare()
-		if err != nil {
-			return nil, err
-		}
+	y, err := c.prepare()
+	if err == nil {
 		y.send()
+	}
+	return y, err
+}
+
+// repeat makes further attempts for as long as the one before was not the last, and returns that, or why there was no
+// further one.
+func (c *call) repeat(y *try) (*try, error) {
+	for {
 		c.judge(y)
 		wait, again := c.again(y)
 		c.observe(y, wait, !again)
@@ -226,8 +239,12 @@ func (c *call) attempt() (*try, error) {
 		}
 		c.repeats.failure = y.failure()
 		y.discard()
-		if err := c.wait(wait); err != nil {
+		err := c.wait(wait)
+		if err != nil {
 			c.unpay(y)
+			return nil, err
+		}
+		if y, err = c.attempt(); err != nil {
 			return nil, err
 		}
 	}

@@ -22,7 +22,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, refusal(new(Operation), 0, err)
 	}
-	u := &undertaking{Context: req.Context(), asked: req}
+	u := &undertaking{Context: req.Context()}
 	u.request = *req.WithContext(u)
 	client := c.HTTP
 	if client == nil {
@@ -54,6 +54,9 @@ func Check(resp *http.Response, err error) (*http.Response, error) {
 	}
 	var c *call
 	if resp.Request != nil {
+		if l, ok := resp.Request.Context().(*light); ok && l.isAnswer(resp) {
+			return resp, nil
+		}
 		c = callIn(resp.Request.Context())
 	}
 	if c == nil {

@@ -13,6 +13,9 @@ const maxKey = 255 // bytes; what most APIs take
 // brought none. Values are read as net/http would write them, without the spaces around. Several lines of one value are
 // one key; several values, or an empty one, are an error, because exactly one value must go out.
 func findKey(h http.Header, name string, quoted bool) (string, error) {
+	if len(h) == 0 {
+		return "", nil
+	}
 	var found string
 	for k, lines := range h {
 		if len(k) != len(name) || !strings.EqualFold(k, name) {

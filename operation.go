@@ -88,9 +88,31 @@ func WithKey(ctx context.Context, key string) context.Context {
 
 type operationKey struct{}
 
+// innermostKey asks a context for the innermost that is of this package, which spares most requests all further questions.
+type innermostKey struct{}
+
+// An operationContext gives its requests an operation.
+type operationContext struct {
+	context.Context
+	op *Operation
+}
+
+func (c *operationContext) Value(key any) any {
+	switch key {
+	case operationKey{}:
+		return c.op
+	case innermostKey{}:
+		return c
+	}
+	return c.Context.Value(key)
+}
+
 // Context returns a context that makes a request part of this operation.
 func (op *Operation) Context(ctx context.Context) context.Context {
-	return context.WithValue(ctx, operationKey{}, op)
+	if ctx == nil {
+		panic("semel: Operation.Context: the context is nil")
+	}
+	return &operationContext{ctx, op}
 }
 
 func operationIn(ctx context.Context) *Operation {

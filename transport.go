@@ -49,6 +49,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, refusal(new(Operation), 0, err)
 	}
+	if l := t.light(req); l != nil {
+		return l.roundTrip()
+	}
 	if t.within(req) {
 		return t.base().RoundTrip(req)
 	}

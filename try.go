@@ -35,6 +35,8 @@ func (y *try) Value(key any) any {
 	switch key {
 	case callKey{}:
 		return y.call
+	case innermostKey{}:
+		return y
 	case operationKey{}, undertakingKey{}:
 		return nil
 	case traceKey:
@@ -215,20 +217,31 @@ func unreplayable(name string) string {
 	return name
 }
 
-// send makes the attempt and classifies its failure.
+// send makes the attempt.
 func (y *try) send() {
+	c := y.call
+	y.depart()
+	if c.t.Observe != nil {
+		start := time.Now()
+		defer func() { y.elapsed = time.Since(start) }()
+	}
+	y.arrive(c.t.base().RoundTrip(y.req))
+}
+
+// depart records that the attempt is under way, and starts its time.
+func (y *try) depart() {
 	c := y.call
 	if !c.hop {
 		c.op.lock()
 		c.op.history.inFlight++
 		c.op.unlock()
 	}
-	if c.t.Observe != nil {
-		start := time.Now()
-		defer func() { y.elapsed = time.Since(start) }()
-	}
 	y.flight.depart()
-	y.resp, y.err = c.t.base().RoundTrip(y.req)
+}
+
+// arrive takes what the base returned, and classifies a failure.
+func (y *try) arrive(resp *http.Response, err error) {
+	y.resp, y.err = resp, err
 	switch {
 	case y.resp == nil && y.err == nil:
 		y.err, y.fault = errors.New("Transport.Base returned neither a response nor an error"), broken

@@ -14,19 +14,20 @@ import (
 // one again. It remembers the operations that they were made for.
 type undertaking struct {
 	context.Context
-	asked   *http.Request // what Do was called with
-	request http.Request  // what is made of it
-	own     Operation     // of that, unless the caller brought one
+	request http.Request // what Do was called with, in this context
+	own     Operation    // of that, unless the caller brought one
 
-	mu   sync.Mutex
-	ops  []*Operation
-	room [1]*Operation
+	mu    sync.Mutex
+	ops   []*Operation
+	room  [1]*Operation
+	light *light // of which own does not know yet how it went
 }
 
 type undertakingKey struct{}
 
 func (u *undertaking) Value(key any) any {
-	if key == (undertakingKey{}) {
+	switch key {
+	case undertakingKey{}, innermostKey{}:
 		return u
 	}
 	return u.Context.Value(key)
@@ -37,10 +38,27 @@ func undertakingIn(ctx context.Context) *undertaking {
 	return u
 }
 
+// all returns the operations, their histories up to date.
 func (u *undertaking) all() []*Operation {
 	u.mu.Lock()
+	ops, l := slices.Clip(u.ops), u.light
+	u.mu.Unlock()
+	if l != nil {
+		l.full()
+	}
+	return ops
+}
+
+// lighten makes the light call's operation the undertaking's own, if it is the first request and the one that was asked for.
+func (u *undertaking) lighten(l *light) bool {
+	u.mu.Lock()
 	defer u.mu.Unlock()
-	return slices.Clip(u.ops)
+	if len(u.ops) > 0 || !sameTarget(&u.request, l.req) {
+		return false
+	}
+	u.room[0], u.light = &u.own, l
+	u.ops = u.room[:]
+	return true
 }
 
 // note remembers that a request was made for the operation.
@@ -64,7 +82,7 @@ func (u *undertaking) find(req *http.Request, header string) *Operation {
 			return op
 		}
 	}
-	if !slices.Contains(ops, &u.own) && sameTarget(u.asked, req) {
+	if !slices.Contains(ops, &u.own) && sameTarget(&u.request, req) {
 		return &u.own
 	}
 	return nil
