@@ -16,13 +16,12 @@ type body struct {
 	get    func() (io.ReadCloser, error) // nil: captured
 	length int64                         // as the request says; -1 or 0 if it does not
 	rc     io.ReadCloser                 // the caller's, closed once
-	limit  int64                         // of kept
+	limit  int64                         // of what is kept
 
 	turn chan struct{} // held while rc is read; a channel, for nobody knows how long that takes
-	buf  []byte        // what rc is read into, by whoever has the turn
 
 	mu     sync.Mutex
-	kept   []byte      // what was read of rc, up to limit
+	kept   pieces      // what was read of rc, up to limit
 	lost   bool        // more was read than was kept
 	spill  []byte      // what was read beyond the limit and not yet handed out
 	err    error       // what rc ended with

@@ -11,7 +11,7 @@ import (
 type bodyReader struct {
 	body     *body
 	try      *try
-	off      int           // in kept
+	at       place         // in what is kept
 	done     chan struct{} // closed with the reader
 	detached bool          // guarded by body.mu, like closed
 	closed   bool
@@ -57,22 +57,22 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 
 // read brings up to size further bytes of the source. It is called in turn.
 func (b *body) read(size int) {
-	if len(b.buf) < size {
-		b.buf = make([]byte, size)
-	}
-	n, err := b.rc.Read(b.buf[:size])
+	b.mu.Lock()
+	room := b.kept.room(size, b.length)
+	b.mu.Unlock()
+	n, err := b.rc.Read(room)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {
 		b.err = err
 	}
-	if n > 0 && int64(len(b.kept))+int64(n) > b.limit {
+	if n > 0 && b.kept.size+int64(n) > b.limit {
 		b.lost = true
 	}
 	if b.lost {
-		b.spill = b.buf[:n]
+		b.spill = room[:n]
 	} else {
-		b.kept = append(b.kept, b.buf[:n]...)
+		b.kept.grow(n)
 	}
 }
 
@@ -86,10 +86,11 @@ func (r *bodyReader) take(p []byte) (n int, err error, ok bool) {
 		return 0, errClosed, true
 	case r.detached:
 		return 0, errDetached, true
-	case r.off < len(b.kept):
-		n = copy(p, b.kept[r.off:])
-		r.off += n
+	}
+	if n = b.kept.read(&r.at, p); n > 0 {
 		return n, nil, true
+	}
+	switch {
 	case len(b.spill) > 0:
 		n = copy(p, b.spill)
 		b.spill = b.spill[n:]
