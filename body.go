@@ -1,33 +1,24 @@
 package semel
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
+	"reflect"
+	"strings"
 )
 
 // A body gives each attempt the request's body from its first byte.
 //
-// With GetBody each attempt has a reader of its own. Without, the caller's reader is captured while it is sent and never
+// With GetBody each attempt has a reader of its own, the first too unless the caller's is known to be as good. Without, the caller's reader is captured while it is sent and never
 // read ahead, since it may be a pipe whose writer waits for the reply.
 type body struct {
-	get    func() (io.ReadCloser, error) // nil: captured
-	length int64                         // as the request says; -1 or 0 if it does not
-	rc     io.ReadCloser                 // the caller's, closed once
-	limit  int64                         // of what is kept
-
-	turn chan struct{} // held while rc is read; a channel, for nobody knows how long that takes
-
-	mu     sync.Mutex
-	kept   pieces      // what was read of rc, up to limit
-	lost   bool        // more was read than was kept
-	spill  []byte      // what was read beyond the limit and not yet handed out
-	err    error       // what rc ended with
-	reader *bodyReader // of the attempt under way
-	final  bool        // there is no further attempt: rc is closed with the reader
-	closed bool
+	get      func() (io.ReadCloser, error) // nil: captured
+	length   int64                         // as the request says; -1 or 0 if it does not
+	rc       io.ReadCloser                 // the caller's, closed once
+	captured *captured                     // nil with get
 }
 
 // smallBody is how much may be sent without a look at its progress. Such a body stays the reader that net/http knows and
@@ -42,17 +33,17 @@ var (
 func (b *body) begin(t *Transport, req *http.Request) {
 	b.get, b.length, b.rc = req.GetBody, req.ContentLength, req.Body
 	if b.get == nil {
-		b.turn = make(chan struct{}, 1)
-		if b.limit = or(t.MaxBody, 1<<20); b.limit < 0 {
-			b.limit = 0
-		}
+		b.captured = newCaptured(b.rc, b.length, max(0, or(t.MaxBody, 1<<20)))
 	}
 }
 
 // open returns the attempt's reader; the base closes it.
 func (b *body) open(y *try) (io.ReadCloser, error) {
 	if b.get == nil {
-		return b.capture(y)
+		return b.captured.open(y)
+	}
+	if y.n == 1 && !y.call.explicit && untouched(b.rc, b.length) {
+		return b.rc, nil
 	}
 	rc, err := openBody(b.get)
 	if err != nil {
@@ -62,6 +53,27 @@ func (b *body) open(y *try) (io.ReadCloser, error) {
 		return &progressReader{rc, y}, nil
 	}
 	return rc, nil
+}
+
+// inMemory is what [http.NewRequest] makes of bytes and strings.
+var inMemory = reflect.TypeOf(io.NopCloser(new(bytes.Reader)))
+
+// untouched reports whether the body is bytes or a string of which all is still to be read. The first attempt can send it
+// as it is, since no other reads it and closing it does nothing: GetBody would return its like. The body of an operation
+// that is bound does come from GetBody, like the bytes that its fingerprint was made of.
+func untouched(rc io.ReadCloser, length int64) bool {
+	if reflect.TypeOf(rc) != inMemory || length > smallBody {
+		return false
+	}
+	switch r := reflect.ValueOf(rc).Field(0).Interface().(type) {
+	case *bytes.Reader:
+		return int64(r.Len()) == length && r.Size() == length
+	case *strings.Reader:
+		return int64(r.Len()) == length && r.Size() == length
+	case *bytes.Buffer:
+		return int64(r.Len()) == length
+	}
+	return false
 }
 
 // openBody calls a GetBody, which may be wrong.
@@ -76,52 +88,18 @@ func openBody(get func() (io.ReadCloser, error)) (io.ReadCloser, error) {
 	return rc, nil
 }
 
-func (b *body) capture(y *try) (io.ReadCloser, error) {
-	r := &bodyReader{body: b, try: y, done: make(chan struct{})}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.reader != nil {
-		if b.lost {
-			return nil, ErrBody
-		}
-		b.reader.detached = true
-	}
-	b.reader, y.flight.body = r, r
-	return r, nil
-}
-
 // repeatable reports whether a further attempt can send the same bytes.
-func (b *body) repeatable() bool {
-	if b == nil || b.get != nil {
-		return true
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !b.lost && (b.err == nil || b.err == io.EOF)
-}
+func (b *body) repeatable() bool { return b == nil || b.get != nil || b.captured.repeatable() }
 
 // finish says that there is no further attempt. The caller's body is closed now or, while a reply is streaming and the
 // request may be too, when the base closes its reader.
 func (b *body) finish(streaming bool) {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	b.final = true
-	wait := streaming && b.reader != nil && !b.reader.closed
-	b.mu.Unlock()
-	if !wait {
-		b.close()
-	}
-}
-
-func (b *body) close() {
-	b.mu.Lock()
-	first := !b.closed
-	b.closed = true
-	b.mu.Unlock()
-	if first {
+	switch {
+	case b == nil:
+	case b.get != nil:
 		b.rc.Close()
+	default:
+		b.captured.finish(streaming)
 	}
 }
 

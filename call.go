@@ -2,10 +2,7 @@ package semel
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
-	"time"
 )
 
 // A call is one RoundTrip: the attempts that it makes for an operation, and the report of how it ended.
@@ -70,133 +67,6 @@ type callKey struct{}
 func callIn(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
 	return c
-}
-
-// begin finds the operation and its key: the request's header, the operation in the context, the operation that led here
-// through a redirect, NewKey.
-func (c *call) begin() error {
-	req, d := c.req, &c.t.Dialect
-	method := methodOf(req)
-	var header string
-	if !d.InBody {
-		var err error
-		if header, err = findKey(req.Header, d.header(), d.Quoted); err != nil {
-			return refusal(&c.own, BadKey, err)
-		}
-	}
-	c.brought = header != ""
-	prev := leading(req)
-	if prev != nil && (prev.hop || methodOf(prev.req) != method) {
-		c.op, c.hop = prev.op, true
-		return nil
-	}
-	c.op = operationIn(req.Context())
-	if c.op != nil && !c.fits(c.op, prev, header) {
-		c.op = nil
-	}
-	given, u := c.op != nil, undertakingIn(req.Context())
-	if c.op == nil && prev != nil && (header == "" || header == prev.key) {
-		c.op = prev.op
-	}
-	if c.op == nil && u != nil {
-		c.op = u.find(req, header)
-	}
-	if c.op == nil {
-		c.op = &c.own
-	}
-	err := c.settleKey(header, given, prev)
-	if err == nil && u != nil {
-		c.own.private = false
-		u.note(c.op)
-	}
-	return err
-}
-
-// fits reports whether the caller's operation in the context is this request's: it takes the methods of the dialect, and the
-// one it is bound to.
-func (c *call) fits(op *Operation, prev *call, header string) bool {
-	op.lock()
-	defer op.unlock()
-	if prev != nil && prev.op == op {
-		return true
-	}
-	if header != "" && header != op.key {
-		return false
-	}
-	method := methodOf(c.req)
-	return c.t.Dialect.takes(method) || !c.safe && len(c.t.Dialect.methods()) == 0 || op.bound != nil && op.bound.method == method
-}
-
-// settleKey gives the call its key, and binds an operation that the caller made to the request.
-func (c *call) settleKey(header string, given bool, prev *call) error {
-	op, d := c.op, &c.t.Dialect
-	led := prev != nil && prev.op == op
-	takes := d.takes(methodOf(c.req))
-	op.lock()
-	if header != "" && op.key == "" {
-		op.bring(header)
-	}
-	key, nameless := op.key, op.key == "" && op.history.foreign
-	op.failed = nil
-	c.explicit = given && !led
-	op.unlock()
-	if nameless {
-		return refusal(op, BadKey, errors.New("the key in the context is empty"))
-	}
-	if key == "" && (takes && !d.InBody || c.explicit) {
-		var err error
-		if key, err = c.mint(); err != nil {
-			return err
-		}
-	}
-	if key != "" && len(d.methods()) > 0 && (takes || header != "" || c.explicit || led && prev.keyed) {
-		c.keyed, c.key = true, key
-		if err := d.check(key); err != nil {
-			return refusal(op, BadKey, fmt.Errorf("the key cannot be sent: %w", err))
-		}
-	}
-	if c.explicit {
-		return op.bind(c.req)
-	}
-	op.lock()
-	defer op.unlock()
-	if op.bound == nil && op.first == nil {
-		op.first = c.req
-	}
-	if c.keyed && op.begun.IsZero() {
-		op.begun, c.fresh = time.Now(), true
-	}
-	return nil
-}
-
-// mint gives the operation a fresh key, unless another goroutine was faster.
-func (c *call) mint() (string, error) {
-	newKey := c.t.NewKey
-	if newKey == nil {
-		newKey = UUIDv4
-	}
-	key, err := newKey(c.req)
-	if err == nil && key == "" {
-		err = errors.New("it returned no key")
-	}
-	if err != nil {
-		return "", refusal(c.op, 0, fmt.Errorf("NewKey: %w", err))
-	}
-	c.op.lock()
-	defer c.op.unlock()
-	c.op.key = or(c.op.key, key)
-	return c.op.key, nil
-}
-
-// leading returns the call whose reply redirected to this request, or nil.
-func leading(req *http.Request) *call {
-	for n := 0; n < 10 && req.Response != nil && req.Response.Request != nil; n++ {
-		req = req.Response.Request
-		if c := callIn(req.Context()); c != nil {
-			return c
-		}
-	}
-	return nil
 }
 
 // run makes attempts until one is the last.

@@ -4,12 +4,81 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 )
+
+// A captured body is the caller's reader and what was read of it.
+type captured struct {
+	rc     io.ReadCloser // closed once
+	length int64         // as the request says; -1 or 0 if it does not
+	limit  int64         // of what is kept
+
+	turn chan struct{} // held while rc is read; a channel, for nobody knows how long that takes
+
+	mu     sync.Mutex
+	kept   pieces      // what was read of rc, up to limit
+	lost   bool        // more was read than was kept
+	spill  []byte      // what was read beyond the limit and not yet handed out
+	err    error       // what rc ended with
+	reader *bodyReader // of the attempt under way
+	final  bool        // there is no further attempt: rc is closed with the reader
+	closed bool
+
+	first bodyReader // in the same allocation
+}
+
+func newCaptured(rc io.ReadCloser, length, limit int64) *captured {
+	return &captured{rc: rc, length: length, limit: limit, turn: make(chan struct{}, 1)}
+}
+
+// open returns the attempt's reader, and takes the body away from the one before.
+func (b *captured) open(y *try) (io.ReadCloser, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := &b.first
+	if b.reader != nil {
+		if b.lost {
+			return nil, ErrBody
+		}
+		b.reader.detached = true
+		r = new(bodyReader)
+	}
+	r.body, r.try, r.done = b, y, make(chan struct{})
+	b.reader, y.flight.body = r, r
+	return r, nil
+}
+
+func (b *captured) repeatable() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.lost && (b.err == nil || b.err == io.EOF)
+}
+
+// finish closes the caller's body now or with its reader.
+func (b *captured) finish(streaming bool) {
+	b.mu.Lock()
+	b.final = true
+	wait := streaming && b.reader != nil && !b.reader.closed
+	b.mu.Unlock()
+	if !wait {
+		b.close()
+	}
+}
+
+func (b *captured) close() {
+	b.mu.Lock()
+	first := !b.closed
+	b.closed = true
+	b.mu.Unlock()
+	if first {
+		b.rc.Close()
+	}
+}
 
 // A bodyReader is one attempt's view of a captured body. Once the attempt is over it can no longer touch it. A read that is
 // under way then goes on without it, and its bytes are kept for the next attempt.
 type bodyReader struct {
-	body     *body
+	body     *captured
 	try      *try
 	at       place         // in what is kept
 	done     chan struct{} // closed with the reader
@@ -56,7 +125,7 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 }
 
 // read brings up to size further bytes of the source. It is called in turn.
-func (b *body) read(size int) {
+func (b *captured) read(size int) {
 	b.mu.Lock()
 	room := b.kept.room(size, b.length)
 	b.mu.Unlock()

@@ -54,7 +54,7 @@ func (y *try) classify(err error) fault {
 	case y.silent():
 		return unsent
 	case errors.As(err, &dns), errors.As(err, &dial) && dial.Op == "dial":
-		if y.flight == nil || y.flight.asked() {
+		if y.flight == nil || y.flight.traced() {
 			return unsent
 		}
 	}

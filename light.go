@@ -25,8 +25,8 @@ type light struct {
 }
 
 const (
-	pending = 0  // there is no reply yet
-	asked   = -1 // the call has taken over
+	pending   = 0  // there is no reply yet
+	takenOver = -1 // the call knows
 )
 
 // Value is that of a [try].
@@ -44,7 +44,7 @@ func (l *light) Value(key any) any {
 
 // light returns the request as a light call, or nil if it is more than that: if there is anything to watch, to add to it, to
 // read of its reply, or to find in what led here.
-func (t *Transport) light(req *http.Request) *light {
+func (t *Transport) light(req *http.Request, above any) *light {
 	d, p := &t.Dialect, &t.Retry
 	method := methodOf(req)
 	switch {
@@ -62,7 +62,7 @@ func (t *Transport) light(req *http.Request) *light {
 	if ctx.Err() != nil {
 		return nil
 	}
-	above, u := ctx.Value(innermostKey{}), (*undertaking)(nil)
+	var u *undertaking
 	if above != nil {
 		if u, _ = above.(*undertaking); u == nil || u.Context.Value(innermostKey{}) != nil {
 			return nil
@@ -114,7 +114,7 @@ func (l *light) full() *call {
 	c.first = try{Context: l.Context, call: c, req: &l.request, n: 1}
 	c.underWay(1)
 	c.first.depart()
-	if !l.state.CompareAndSwap(pending, asked) {
+	if !l.state.CompareAndSwap(pending, takenOver) {
 		c.first.resp = &http.Response{StatusCode: int(l.state.Load()), Body: http.NoBody}
 		c.judge(&c.first)
 		c.underWay(-1)

@@ -9,20 +9,31 @@ import (
 )
 
 // memory is a reply's body that has been read.
-func memory(b []byte) io.ReadCloser {
-	m := new(memoryBody)
-	m.hold(b)
-	return m
-}
+func memory(b []byte) io.ReadCloser { return &memoryBody{all: b} }
 
 type memoryBody struct {
-	bytes.Reader
 	all []byte
+	off int // of what comes next
 }
 
-func (m *memoryBody) hold(b []byte) {
-	m.Reset(b)
-	m.all = b
+func (m *memoryBody) Read(b []byte) (int, error) {
+	if m.off >= len(m.all) && len(b) > 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, m.all[m.off:])
+	m.off += n
+	return n, nil
+}
+
+// WriteTo spares io.Copy a buffer.
+func (m *memoryBody) WriteTo(w io.Writer) (int64, error) {
+	rest := m.all[m.off:]
+	n, err := w.Write(rest)
+	m.off += n
+	if err == nil && n < len(rest) {
+		err = io.ErrShortWrite
+	}
+	return int64(n), err
 }
 
 func (*memoryBody) Close() error { return nil }

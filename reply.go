@@ -3,6 +3,7 @@ package semel
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,6 +37,9 @@ func (y *try) receive() {
 		return
 	case limit > 0 && resp.ContentLength < 0:
 		y.readOpen(limit, openWait)
+		return
+	case resp.StatusCode >= 400 && y.call.keyed && resp.ContentLength >= 0 && resp.ContentLength <= prefixBytes:
+		y.readKnown(resp.ContentLength)
 		return
 	case resp.StatusCode >= 400 && (y.call.keyed || y.call.t.Dialect.Classify != nil):
 		y.readOpen(prefixBytes, openWait)
@@ -80,7 +84,7 @@ func mediaType(resp *http.Response) string {
 
 // lose turns a reply that did not arrive whole into a failure of the attempt. Its head stays, for what that proves.
 func (y *try) lose(err error) {
-	if y.flight.late() {
+	if err = y.flight.because(err); y.flight.late() && !errors.Is(err, errAttemptTimeout) {
 		err = join(errAttemptTimeout, err)
 	}
 	y.resp.Body.Close()
@@ -120,8 +124,8 @@ func (y *try) keep(b []byte) {
 		y.resp.Body = memory(b)
 		return
 	}
-	y.flight.memory.hold(b)
-	y.resp.Body = &y.flight.memory
+	y.flight.reply.memory.all = b
+	y.resp.Body = &y.flight.reply.memory
 	y.flight.land()
 }
 
@@ -162,26 +166,24 @@ func (y *try) pass(prefix []byte, rest io.ReadCloser) {
 	y.streaming = true
 	switch f := y.flight; {
 	case f != nil:
-		f.passed = passed{prefix: prefix, rest: rest, try: y, status: y.resp.StatusCode}
-		y.resp.Body = &f.passed
+		f.reply = passed{memory: memoryBody{all: prefix}, rest: rest, try: y, status: y.resp.StatusCode}
+		y.resp.Body = &f.reply
 	case rest != y.resp.Body:
-		y.resp.Body = &passed{prefix: prefix, rest: rest, try: y, status: y.resp.StatusCode}
+		y.resp.Body = &passed{memory: memoryBody{all: prefix}, rest: rest, try: y, status: y.resp.StatusCode}
 	}
 }
 
 // A passed body is read by the caller while it arrives. It ends the attempt when it ends or is closed.
 type passed struct {
-	prefix []byte
+	memory memoryBody // what was read of it
 	rest   io.ReadCloser
 	try    *try
 	status int
 }
 
 func (p *passed) Read(b []byte) (int, error) {
-	if len(p.prefix) > 0 {
-		n := copy(b, p.prefix)
-		p.prefix = p.prefix[n:]
-		return n, nil
+	if p.memory.off < len(p.memory.all) {
+		return p.memory.Read(b)
 	}
 	n, err := p.rest.Read(b)
 	if err != nil {
@@ -214,7 +216,7 @@ func prefixOf(body io.ReadCloser) []byte {
 	case *memoryBody:
 		b = body.all
 	case *passed:
-		b = body.prefix
+		b = body.memory.all
 	}
 	return b[:min(len(b), prefixBytes)]
 }

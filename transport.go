@@ -49,14 +49,15 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, refusal(new(Operation), 0, err)
 	}
-	if l := t.light(req); l != nil {
+	above := req.Context().Value(innermostKey{})
+	if l := t.light(req, above); l != nil {
 		return l.roundTrip()
 	}
-	if t.within(req) {
+	if above != nil && t.within(req) {
 		return t.base().RoundTrip(req)
 	}
 	c := t.newCall(req)
-	if err := c.begin(); err != nil {
+	if err := c.begin(above); err != nil {
 		c.own.private = false
 		closeBody(req)
 		return nil, err

@@ -110,7 +110,11 @@ func (c *call) watch(y *try) {
 	}
 	frozen := c.repeats.frozenConn()
 	if timeout > 0 || c.body == nil || !c.keyed || frozen != nil {
-		y.Context, f.cancel = context.WithCancelCause(y.Context)
+		if y.Context.Done() == nil {
+			f.ends = true
+		} else {
+			y.Context, f.cancel = context.WithCancelCause(y.Context)
+		}
 	}
 	f.frozen = frozen
 }
@@ -183,7 +187,7 @@ func (c *call) addKey(y *try) {
 	y.flight.header[0] = quoteKey(c.key, d.Quoted)
 	h[name] = y.flight.header[:]
 	if !c.t.standard() {
-		y.flight.named = name
+		y.flight.counts = d
 	}
 }
 
@@ -255,6 +259,7 @@ func (y *try) arrive(resp *http.Response, err error) {
 		y.receive()
 	}
 	if y.err != nil {
+		y.err = y.flight.because(y.err)
 		if y.fault == none {
 			y.fault = y.classify(y.err)
 		}
