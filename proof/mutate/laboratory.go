@@ -16,7 +16,7 @@ import (
 // A laboratory runs tests against changed sources, by the go command's overlay.
 type laboratory struct {
 	scratch  string
-	stages   map[string][]stage         // by folder
+	stages   map[string][]stage       // by folder
 	patience map[string]time.Duration // of each stage, by its name
 }
 
