@@ -9,134 +9,211 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// A laboratory runs tests against changed sources, by the go command's overlay.
+// A laboratory has the tests of every stage, built once with all changes in them and switched off.
 type laboratory struct {
-	scratch  string
-	stages   map[string][]stage       // by folder
-	patience map[string]time.Duration // of each stage, by its name
+	scratch string
+	changes []*change // by number, from 1
+	stages  []*stage
 }
 
-// A stage is a test binary of some folder, and which of its tests run.
+// A stage is some folder's tests.
 type stage struct {
 	name, folder string
+	tests, skip  *regexp.Regexp // which of them take part
 	args         []string
+
+	binary string
+	all    []test
 }
 
-// What the tests of a folder cannot see of a change is left out: they read the sources, or take seconds for what others
-// look at too.
-var (
-	client = stage{"the client's tests", ".", []string{"-test.skip", "^(TestREADMECompiles|TestArrows|TestClientAndServerDoNotKnow|TestEmbedding|TestFilesAnd|TestNoTestIsSkipped|TestThePublicFace|TestEvery.*Documented)"}}
-	server = stage{"the server's tests", "testserver", nil}
-	kit    = stage{"the kit's tests", "semeltest", nil}
-	worlds = stage{"worlds and schedules", "proof", []string{"-test.run", "^(TestWorlds|TestEverySchedule|TestHTTP2.*|TestAReply.*|TestKept.*|TestProtocol.*|TestMutantsBy.*|TestWhat.*|TestACancelled.*)$", "-worlds", "500"}}
-)
-
-// A verdict says who noticed a change.
-type verdict struct {
-	compiles bool
-	stage    string // "" if nobody noticed
-	test     string // which was the first to fail
-	late     bool   // the tests did not end
+// A test is one that passes without a change, with the changes that it reaches.
+type test struct {
+	name    string
+	took    time.Duration
+	reaches map[int]bool
 }
 
-// clean makes sure that nothing is noticed where nothing was changed, and sees how long that takes.
-func (l *laboratory) clean() error {
-	l.patience = make(map[string]time.Duration)
-	for _, stages := range l.stages {
-		for _, s := range stages {
-			if _, known := l.patience[s.name]; known {
-				continue
+// newStages are the tests that changes meet. Those that read the sources are left out, for they cannot see a change.
+func newStages() []*stage {
+	any, none := regexp.MustCompile("^(Test|Example|Fuzz)"), regexp.MustCompile("^$")
+	return []*stage{
+		{name: "client", folder: ".", tests: any, skip: regexp.MustCompile("^(TestREADMECompiles|TestArrows|TestClientAndServerDoNotKnow|TestEmbedding|TestFilesAnd|TestNoTestIsSkipped|TestThePublicFace|TestEvery.*Documented)")},
+		{name: "server", folder: "testserver", tests: any, skip: none},
+		{name: "worlds", folder: "proof", tests: regexp.MustCompile("^Test(Worlds|EverySchedule|WhatCallers.*)$"), skip: none, args: []string{"-worlds", "500"}},
+		{name: "kit", folder: "semeltest", tests: any, skip: none},
+	}
+}
+
+// prepare builds the tests and sees what each of them reaches.
+func (l *laboratory) prepare() error {
+	var sources []*source
+	replace := make(map[string]string)
+	for _, folder := range []string{".", "testserver"} {
+		here, err := l.read(folder, replace)
+		if err != nil {
+			return err
+		}
+		sources = append(sources, here...)
+	}
+	data, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return err
+	}
+	overlay := filepath.Join(l.scratch, "overlay.json")
+	if err := os.WriteFile(overlay, data, 0o600); err != nil {
+		return err
+	}
+	for _, folder := range []string{".", "testserver"} {
+		file := filepath.Join(l.scratch, folder+"_mutant.go")
+		name := map[string]string{".": "semel", "testserver": "testserver"}[folder]
+		if err := os.WriteFile(file, fmt.Appendf(nil, helpers, name, len(l.changes)+1), 0o600); err != nil {
+			return err
+		}
+		var here []*source
+		for _, s := range sources {
+			if filepath.Dir(s.name) == folder {
+				here = append(here, s)
 			}
-			l.patience[s.name] = 5 * time.Minute
-			began := time.Now()
-			v, err := l.stage("", s)
-			if err != nil {
-				return err
-			}
-			if !v.compiles || v.stage != "" {
-				return fmt.Errorf("%s fail without a change: %s", s.name, v.test)
-			}
-			l.patience[s.name] = 20*time.Second + 3*time.Since(began)
+		}
+		if err := compile(folder, l.scratch, overlay, here); err != nil {
+			return err
+		}
+	}
+	for _, s := range l.stages {
+		if err := l.build(s, overlay); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// notice puts a change in, and returns who has noticed.
-func (l *laboratory) notice(c change) (verdict, error) {
-	overlay, err := l.overlay(c)
+// read reads the files of a folder, and says what replaces them.
+func (l *laboratory) read(folder string, replace map[string]string) (sources []*source, err error) {
+	names, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
-		return verdict{}, err
+		return nil, err
 	}
-	var v verdict
-	for _, s := range l.stages[filepath.Dir(c.file)] {
-		if v, err = l.stage(overlay, s); err != nil || !v.compiles || v.stage != "" {
-			break
+	root, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	replace[filepath.Join(root, folder, "mutant.go")] = filepath.Join(l.scratch, folder+"_mutant.go")
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
 		}
-	}
-	return v, err
-}
-
-func (l *laboratory) overlay(c change) (string, error) {
-	src, err := os.ReadFile(c.file)
-	if err != nil {
-		return "", err
-	}
-	changed := filepath.Join(l.scratch, "changed.go")
-	text := string(src[:c.start]) + c.new + string(src[c.end:])
-	if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
-		return "", err
-	}
-	file, err := filepath.Abs(c.file)
-	if err != nil {
-		return "", err
-	}
-	data, err := json.Marshal(map[string]any{"Replace": map[string]string{file: changed}})
-	if err != nil {
-		return "", err
-	}
-	overlay := filepath.Join(l.scratch, "overlay.json")
-	return overlay, os.WriteFile(overlay, data, 0o600)
-}
-
-var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^(panic: .*|fatal error: .*)`)
-
-// stage builds a stage's tests with a change, and runs them until one fails. What takes too long has failed.
-func (l *laboratory) stage(overlay string, s stage) (verdict, error) {
-	binary := filepath.Join(l.scratch, "tests")
-	args := []string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary}
-	if overlay != "" {
-		args = append(args, "-overlay", overlay)
-	}
-	if out, late, err := run(10*time.Minute, ".", "go", append(args, "./"+s.folder)...); err != nil || late {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			return verdict{test: out}, nil
+		n := len(l.changes)
+		s, err := read(name, func() int { n++; return n })
+		if err != nil {
+			return nil, err
 		}
-		return verdict{}, errors.Join(err, errors.New(out))
+		l.changes = append(l.changes, s.changes...)
+		replace[filepath.Join(root, name)] = filepath.Join(l.scratch, strings.ReplaceAll(name, "/", "_"))
+		sources = append(sources, s)
 	}
-	patience := l.patience[s.name]
-	args = append([]string{"-test.failfast", "-test.timeout", patience.String()}, s.args...)
-	out, late, err := run(patience+10*time.Second, s.folder, binary, args...)
-	if err == nil && !late {
-		return verdict{compiles: true}, nil
-	}
-	v := verdict{compiles: true, stage: s.name, late: late || strings.Contains(out, "panic: test timed out after"), test: "it did not end"}
-	if m := failed.FindStringSubmatch(out); m != nil && !v.late {
-		v.test = brief(m[1] + m[2])
-	}
-	return v, nil
+	return sources, nil
 }
 
-func run(limit time.Duration, dir, name string, args ...string) (out string, late bool, err error) {
+// build builds a stage's tests and runs each of them alone, without a change.
+func (l *laboratory) build(s *stage, overlay string) error {
+	s.binary = filepath.Join(l.scratch, s.name+".tests")
+	if out, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", s.binary, "./"+s.folder).CombinedOutput(); err != nil {
+		return errors.Join(err, errors.New(string(out)))
+	}
+	list, _, err := s.run(time.Minute, nil, "-test.list", ".")
+	if err != nil {
+		return errors.Join(err, errors.New(list))
+	}
+	for _, name := range strings.Fields(list) {
+		if !s.tests.MatchString(name) || s.skip.MatchString(name) {
+			continue
+		}
+		trace := filepath.Join(l.scratch, "trace")
+		if err := os.WriteFile(trace, nil, 0o600); err != nil {
+			return err
+		}
+		began := time.Now()
+		if out, late, err := s.run(5*time.Minute, []string{"MUTANT_TRACE=" + trace}, append(s.args, "-test.run", "^"+name+"$")...); err != nil || late {
+			return fmt.Errorf("%s fails without a change: %w\n%s", name, err, out)
+		}
+		t := test{name: name, took: time.Since(began), reaches: make(map[int]bool)}
+		data, err := os.ReadFile(trace)
+		if err != nil {
+			return err
+		}
+		for _, id := range strings.Fields(string(data)) {
+			n, _ := strconv.Atoi(id)
+			t.reaches[n] = true
+		}
+		s.all = append(s.all, t)
+	}
+	return nil
+}
+
+func (s *stage) run(limit time.Duration, env []string, args ...string) (out string, late bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.WaitDelay = dir, 5*time.Second
+	cmd := exec.CommandContext(ctx, s.binary, args...)
+	cmd.Dir, cmd.WaitDelay, cmd.Env = s.folder, 5*time.Second, append(os.Environ(), env...)
 	text, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(text)), ctx.Err() != nil, err
+}
+
+// A verdict says who noticed a change.
+type verdict struct {
+	reached bool
+	stage   string // "" if nobody noticed
+	test    string // which was the first to fail
+	late    bool   // the tests did not end
+}
+
+var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^((?:panic|fatal error): .*)`)
+
+// notice lets a change meet every test that reaches it, the short ones first, until one fails or takes too long.
+func (l *laboratory) notice(c *change) (v verdict) {
+	for _, long := range []bool{false, true} {
+		for _, s := range l.order(c) {
+			var names []string
+			var all time.Duration
+			for _, t := range s.all {
+				if t.reaches[c.id] && (t.took > time.Second) == long {
+					names, all = append(names, t.name), all+t.took
+				}
+			}
+			if len(names) == 0 {
+				continue
+			}
+			v.reached = true
+			limit := 15*time.Second + 3*all
+			args := append([]string{"-test.failfast", "-test.timeout", limit.String(), "-test.run", "^(" + strings.Join(names, "|") + ")$"}, s.args...)
+			out, late, err := s.run(limit+5*time.Second, []string{fmt.Sprintf("MUTANT=%d", c.id)}, args...)
+			if err == nil && !late {
+				continue
+			}
+			v.stage, v.test, v.late = s.name, "?", late || strings.Contains(out, "panic: test timed out after")
+			if m := failed.FindStringSubmatch(out); m != nil {
+				v.test = brief(m[1] + m[2])
+			}
+			return v
+		}
+	}
+	return v
+}
+
+// order begins with the tests of the change's own folder.
+func (l *laboratory) order(c *change) []*stage {
+	var own, others []*stage
+	for _, s := range l.stages {
+		if s.folder == filepath.Dir(c.file) {
+			own = append(own, s)
+		} else {
+			others = append(others, s)
+		}
+	}
+	return append(own, others...)
 }

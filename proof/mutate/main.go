@@ -4,171 +4,150 @@
 //
 //	go run ./proof/mutate -for 20m -seed 1
 //
-// Every change of every file of the two packages is as likely as any other, and the seed gives their order: a run that is
-// twice as long tries the same ones and more. A change first meets the tests of its own package, then those of the other
-// end, of the kit, and some worlds and schedules, until something fails or takes more than three times as long as without
-// a change, and twenty seconds. What nobody notices is printed: it is a test that is missing, or code that does nothing.
-// With -only worlds it meets worlds and schedules alone.
-//
-// The sources must not change meanwhile: run it in a clone.
+// Every change of every function of the two packages is as likely as any other, and the seed gives their order: a run that
+// is longer tries the same ones and more. A change meets all tests of the two packages and of the kit, and 500 worlds and
+// the schedules, as far as they reach its line: the short ones first, those of its own package before the others. It has
+// been noticed when one fails, or when they take longer than three times as long as without it, and 15 seconds. What
+// nobody notices is printed: it is a test that is missing, or code that does nothing. With -only worlds it meets worlds
+// and schedules alone.
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
+	"slices"
+	"sync"
 	"time"
 )
 
 func main() {
-	limit := flag.Duration("for", 20*time.Minute, "how long to go on")
-	most := flag.Int("n", 1<<20, "how many changes to try at most")
-	seed := flag.Uint64("seed", 1, "chooses the changes")
-	only := flag.String("only", "", "a part of the name of the only tests to run, as worlds")
-	match := flag.String("match", "", "only changes whose text, as printed, matches this regular expression")
-	verbose := flag.Bool("v", false, "print who noticed each change")
+	var r round
+	flag.DurationVar(&r.limit, "for", 20*time.Minute, "how long to go on")
+	flag.IntVar(&r.most, "n", 1<<20, "how many changes to try at most")
+	flag.Uint64Var(&r.seed, "seed", 1, "chooses the changes")
+	flag.IntVar(&r.at, "at", 2, "how many changes to try at a time")
+	flag.StringVar(&r.only, "only", "", "the only tests to run: client, server, worlds or kit")
+	flag.StringVar(&r.match, "match", "", "only changes that match this regular expression, as printed")
+	flag.BoolVar(&r.verbose, "v", false, "print who noticed each change")
 	flag.Parse()
-	if err := judge(*limit, *most, *seed, *only, *match, *verbose); err != nil {
+	if err := r.run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func judge(limit time.Duration, most int, seed uint64, only, match string, verbose bool) error {
-	all, files, err := everyChange(seed, match)
-	if err != nil {
-		return err
-	}
+// A round tries changes for a while.
+type round struct {
+	limit       time.Duration
+	most, at    int
+	seed        uint64
+	only, match string
+	verbose     bool
+
+	mu    sync.Mutex
+	score map[string]*tally // by folder
+}
+
+// A tally says how many changes were noticed, and by whom.
+type tally struct {
+	tried, late, unreached, survived int
+	by                               map[string]int
+}
+
+func (r *round) run() error {
 	scratch, err := os.MkdirTemp("", "mutate")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	l := laboratory{scratch: scratch, stages: stages(only)}
-	if err := l.clean(); err != nil {
+	l := &laboratory{scratch: scratch}
+	for _, s := range newStages() {
+		if r.only == "" || r.only == s.name {
+			l.stages = append(l.stages, s)
+		}
+	}
+	if err := l.prepare(); err != nil {
 		return err
 	}
-	fmt.Printf("%d possible changes in %d files, seed %d\n", len(all), files, seed)
-	scores := make(score)
+	chosen, err := r.choose(l.changes)
+	if err != nil {
+		return err
+	}
+	r.score = map[string]*tally{".": {by: make(map[string]int)}, "testserver": {by: make(map[string]int)}}
 	began := time.Now()
-	for _, c := range all[:min(most, len(all))] {
-		if time.Since(began) > limit {
+	next := make(chan *change)
+	var workers sync.WaitGroup
+	for range r.at {
+		workers.Go(func() {
+			for c := range next {
+				r.count(c, l.notice(c))
+			}
+		})
+	}
+	for _, c := range chosen[:min(r.most, len(chosen))] {
+		if time.Since(began) > r.limit {
 			break
 		}
-		v, err := l.notice(c)
-		if err != nil {
-			return err
-		}
-		scores.count(c, v)
-		switch {
-		case v.compiles && v.stage == "":
-			fmt.Printf("survives: %s\n", c)
-		case v.compiles && verbose:
-			fmt.Printf("noticed by %s in %s: %s\n", v.test, v.stage, c)
-		}
+		next <- c
 	}
-	fmt.Printf("%v%v\n", scores, time.Since(began).Round(time.Second))
+	close(next)
+	workers.Wait()
+	r.print(l.stages, time.Since(began))
 	return nil
 }
 
-// everyChange returns all changes in the order of the seed.
-func everyChange(seed uint64, match string) (all []change, files int, err error) {
-	wanted, err := regexp.Compile(match)
+// choose returns the changes that compile, in the order of the seed.
+func (r *round) choose(all []*change) ([]*change, error) {
+	wanted, err := regexp.Compile(r.match)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	for _, folder := range []string{".", "testserver"} {
-		names, err := filepath.Glob(filepath.Join(folder, "*.go"))
-		if err != nil {
-			return nil, 0, err
-		}
-		for _, name := range names {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
-			}
-			found, err := changes(name)
-			if err != nil {
-				return nil, 0, err
-			}
-			if len(found) > 0 {
-				files++
-			}
-			all = append(all, found...)
-		}
-	}
-	r := rand.New(rand.NewPCG(seed, 0))
-	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	kept := all[:0]
-	for _, c := range all {
-		if wanted.MatchString(c.String()) {
-			kept = append(kept, c)
-		}
-	}
-	return kept, files, nil
+	all = slices.Clone(all)
+	none := slices.DeleteFunc(slices.Clone(all), func(c *change) bool { return len(c.forms) > 0 })
+	all = slices.DeleteFunc(all, func(c *change) bool { return len(c.forms) == 0 || !wanted.MatchString(c.String()) })
+	slices.SortFunc(all, func(a, b *change) int { return cmp.Compare(a.id, b.id) })
+	rand.New(rand.NewPCG(r.seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	fmt.Printf("%d possible changes, and %d that do not compile or are constants; seed %d\n", len(all), len(none), r.seed)
+	return all, nil
 }
 
-// stages are the tests that a change of a folder meets, those first that are most likely to notice.
-func stages(only string) map[string][]stage {
-	of := map[string][]stage{".": {client, worlds, kit}, "testserver": {server, worlds, client, kit}}
-	for folder, all := range of {
-		var kept []stage
-		for _, s := range all {
-			if strings.Contains(s.name, only) {
-				kept = append(kept, s)
-			}
-		}
-		of[folder] = kept
-	}
-	return of
-}
-
-// A score says by folder how many changes were noticed, and by whom.
-type score map[string]*tally
-
-type tally struct {
-	tried, late, survived int
-	by                    map[string]int
-}
-
-func (s score) count(c change, v verdict) {
-	if !v.compiles {
-		return
-	}
-	folder := filepath.Dir(c.file)
-	t := s[folder]
-	if t == nil {
-		t = &tally{by: make(map[string]int)}
-		s[folder] = t
-	}
+func (r *round) count(c *change, v verdict) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.score[filepath.Dir(c.file)]
 	t.tried++
 	switch {
+	case !v.reached:
+		t.unreached++
+		fmt.Printf("unreached: %v\n", c)
 	case v.stage == "":
 		t.survived++
-	case v.late:
-		t.late++
+		fmt.Printf("survives: %v\n", c)
 	default:
+		if v.late {
+			t.late++
+		}
 		t.by[v.stage]++
+		if r.verbose {
+			fmt.Printf("noticed by %s (%s, late %v): %v\n", v.test, v.stage, v.late, c)
+		}
 	}
 }
 
-func (s score) String() string {
-	var b strings.Builder
+func (r *round) print(stages []*stage, took time.Duration) {
 	for _, folder := range []string{".", "testserver"} {
-		t := s[folder]
-		if t == nil {
-			continue
+		t := r.score[folder]
+		noticed := t.tried - t.unreached - t.survived
+		fmt.Printf("%s: %d changes, %d noticed (%.0f %%)", folder, t.tried, noticed, 100*float64(noticed)/float64(max(t.tried, 1)))
+		for _, s := range stages {
+			fmt.Printf(", by %s %d", s.name, t.by[s.name])
 		}
-		fmt.Fprintf(&b, "%s: %d changes, noticed %d (%.0f %%): ", folder, t.tried, t.tried-t.survived, 100*float64(t.tried-t.survived)/float64(t.tried))
-		for _, st := range []stage{client, server, worlds, kit} {
-			if n := t.by[st.name]; n > 0 {
-				fmt.Fprintf(&b, "by %s %d, ", st.name, n)
-			}
-		}
-		fmt.Fprintf(&b, "did not end %d; by nobody %d\n", t.late, t.survived)
+		fmt.Printf("; %d of them did not end; %d not reached by any test; %d noticed by none\n", t.late, t.unreached, t.survived)
 	}
-	return b.String()
+	fmt.Println("in", took.Round(time.Second))
 }
