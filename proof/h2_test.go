@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -333,4 +334,101 @@ func TestAReplyThatIsResetWithinItsBody(t *testing.T) {
 		require.False(t, errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF))
 		require.Len(t, f.arrivals(), 1)
 	})
+}
+
+// A trickle is a body without end that can be read once. It cancels the request when it has given so many bytes, within
+// a read or beside it, and notices reads after it was closed.
+type trickle struct {
+	cancel context.CancelFunc
+	at     int // which read cancels
+	beside bool
+
+	mu          sync.Mutex
+	reads       int
+	late, ended int // reads after Close, and closes
+}
+
+func (b *trickle) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reads++
+	if b.ended > 0 {
+		b.late++
+	}
+	switch {
+	case b.reads != b.at:
+	case b.beside:
+		go b.cancel()
+	default:
+		b.cancel()
+	}
+	return min(len(p), 100), nil
+}
+
+func (b *trickle) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended++
+	return nil
+}
+
+// A stubborn body is one that goes on to be read after it was closed, as net/http once did over HTTP/2.
+type stubborn struct {
+	io.ReadCloser
+	brought *atomic.Int32 // by reads after the close
+}
+
+func (b *stubborn) Close() error {
+	err := b.ReadCloser.Close()
+	for range 3 {
+		if n, err := b.ReadCloser.Read(make([]byte, 10)); n > 0 || err == nil {
+			b.brought.Add(1)
+		}
+	}
+	return err
+}
+
+type stubbornTrip struct {
+	http.RoundTripper
+	brought atomic.Int32
+}
+
+func (s *stubbornTrip) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Body = &stubborn{req.Body, &s.brought}
+	return s.RoundTripper.RoundTrip(req)
+}
+
+// clients.md 5: what reads a body after it has closed it gets nothing, and does not reach the caller's reader. One read may
+// be on its way there when the caller's body is closed, since nothing but its close may wake it.
+func TestACancelledHTTP2UploadIsNotReadAfterItsClose(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+	})}
+	s.Protocols.SetUnencryptedHTTP2(true)
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+	for _, limit := range []int64{0, -1} { // what is kept of a body to send it again
+		for n := range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			b := &trickle{cancel: cancel, at: 1 + n*n, beside: n%2 == 1}
+			base := unencrypted(t)
+			trip := &stubbornTrip{RoundTripper: base}
+			tr := quickly(&semel.Transport{Base: trip, MaxBody: limit})
+			_, err := tr.Client().Do(must(http.NewRequestWithContext(ctx, http.MethodPost, "http://"+l.Addr().String()+"/", b)))
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, semel.Unknown)
+			base.CloseIdleConnections()
+			require.Eventually(t, func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.ended > 0 }, 30*time.Second, time.Millisecond, "it is never closed")
+			time.Sleep(2 * time.Millisecond) // who would read now
+			b.mu.Lock()
+			ended, late := b.ended, b.late
+			b.mu.Unlock()
+			require.Equal(t, 1, ended, "the caller's body is closed once")
+			require.LessOrEqual(t, late, 1, "reads of the caller's body began after its close")
+			require.Zero(t, trip.brought.Load(), "a body that was closed brought something")
+		}
+	}
 }

@@ -75,7 +75,7 @@ type Event struct {
 	Note  string
 }
 
-func newHistory() *History { return &History{began: time.Now()} }
+func newHistory() *History { return &History{began: time.Now(), events: make([]Event, 0, 96)} }
 
 func (h *History) now() time.Duration { return time.Since(h.began) }
 

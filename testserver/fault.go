@@ -72,11 +72,14 @@ func Sleep(d time.Duration) Action {
 	}
 }
 
-// Freeze holds the attempt up as if its process did not run: its lease is not renewed.
+// Freeze holds the attempt up as if its process did not run: its lease is not renewed. A Visit that no guard made has no
+// lease, and waits.
 func Freeze(d time.Duration) Action {
 	return func(_ context.Context, v Visit) error {
-		v.a.freeze(true)
-		defer v.a.freeze(false)
+		if v.a != nil {
+			v.a.freeze(true)
+			defer v.a.freeze(false)
+		}
 		time.Sleep(d)
 		return nil
 	}
@@ -94,10 +97,12 @@ func Cut(n int) Action {
 }
 
 // Twice lets the request arrive a second time, after the delay and at [BeforeClaim]. Nobody gets the reply. The copy is an
-// attempt of its own.
+// attempt of its own. A Visit that no guard made has no request, and nothing arrives.
 func Twice(delay time.Duration) Action {
 	return func(_ context.Context, v Visit) error {
-		v.a.again(delay)
+		if v.a != nil {
+			v.a.again(delay)
+		}
 		return nil
 	}
 }

@@ -157,3 +157,15 @@ func TestLosingAReplyThatHasBegun(t *testing.T) {
 		}
 	})
 }
+
+// A fault of one's own can be tried without a guard.
+func TestActionsNeedNoGuard(t *testing.T) {
+	for name, do := range map[string]testserver.Action{"Freeze": testserver.Freeze(time.Second), "Twice": testserver.Twice(time.Second)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := testserver.At(testserver.BeforeClaim, 1, do)
+				require.NoError(t, f(t.Context(), testserver.BeforeClaim, testserver.Visit{Attempt: 1}))
+			})
+		})
+	}
+}
