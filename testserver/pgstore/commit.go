@@ -103,8 +103,6 @@ func (s *Store) probe(ctx context.Context, c testserver.Claim) (r row, free bool
 		return row{}, false, err
 	}
 	defer s.rollBack(conn)
-	b := &pgx.Batch{}
-	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
-	s.queueEntry(b, c, time.Second)
-	return entered(conn.SendBatch(ctx, b), c.ID)
+	r, free, _, err = s.enter(ctx, conn, beginCommittedSQL, c, time.Second)
+	return r, free, err
 }

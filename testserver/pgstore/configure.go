@@ -10,7 +10,8 @@ import (
 )
 
 // Configure prepares a pool's configuration for this store: each new connection has the store's statements prepared,
-// so that their first use costs no further round trip. With Pooler it sets a mode that names no statement instead,
+// so that their first use costs no further round trip, and IdleTimeout set for the session, unless it has one of its own:
+// then, and without Configure, each transaction sets it. With Pooler it sets a mode that names no statement instead,
 // unless one is set already. It keeps an AfterConnect that is there.
 func (s *Store) Configure(c *pgxpool.Config) {
 	if s.Pooler {
@@ -26,6 +27,7 @@ func (s *Store) Configure(c *pgxpool.Config) {
 				return err
 			}
 		}
+		s.know(ctx, conn)
 		s.prepare(ctx, conn)
 		return nil
 	}
@@ -34,7 +36,7 @@ func (s *Store) Configure(c *pgxpool.Config) {
 // prepare is a matter of speed alone: what is wrong with the table is told by the call that meets it.
 func (s *Store) prepare(ctx context.Context, conn *pgx.Conn) {
 	q := s.statements()
-	for _, sql := range []string{q.insert, q.unlessInserted, q.read, q.settle, q.enter, q.finish, s.beginSQL(), savepointSQL, undoSQL, commitSQL, rollbackSQL} {
+	for _, sql := range []string{q.insert, q.unlessInserted, q.read, q.settle, q.enterKnown, q.finish, q.keep, s.beginSQL(), beginCommittedSQL, savepointSQL, undoSQL, commitSQL, rollbackSQL} {
 		if _, err := conn.Prepare(ctx, sql, sql); err != nil {
 			return
 		}
@@ -56,9 +58,11 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 		stat := s.DB.Stat()
 		return nil, errDefinite{fmt.Errorf("no connection to be had, %d of %d in use, so nothing was sent: %w", stat.AcquiredConns(), stat.MaxConns(), err)}
 	}
-	if mode := conn.Conn().Config().DefaultQueryExecMode; s.Pooler && named(mode) {
-		conn.Release()
-		return nil, errDefinite{fmt.Errorf("Store.Pooler is set, but the pool uses %v, which needs named statements: use Configure", mode)}
+	if s.Pooler {
+		if mode := conn.Conn().Config().DefaultQueryExecMode; named(mode) { // a copy of all there is: not on the way of others
+			conn.Release()
+			return nil, errDefinite{fmt.Errorf("Store.Pooler is set, but the pool uses %v, which needs named statements: use Configure", mode)}
+		}
 	}
 	return conn, nil
 }

@@ -30,6 +30,9 @@ const claiming = 250 * time.Millisecond
 
 // board returns a flight to land, or the record that another one has just committed or found.
 func (fs *flights) board(ctx context.Context, p place, wait time.Duration) (*flight, testserver.Record, error) {
+	if f, mine := fs.enter(p); mine {
+		return f, testserver.Record{}, nil
+	}
 	patience, grace := time.NewTimer(max(wait, 0)), time.NewTimer(max(wait, claiming))
 	defer patience.Stop()
 	defer grace.Stop()

@@ -29,6 +29,22 @@ VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6::bigint * interval '1 microse
 	putBack    = `, set_config('lock_timeout', current_setting('semel.lock_timeout'), true)`
 	insteadSQL = `SELECT set_config('semel.inserted', '1', true)` + putBack // after a compare-and-set
 
+	// The same in a session whose settings are known: $9 is its lock_timeout. Should somebody have set another one since,
+	// started is NULL, which the table refuses.
+	enterKnownSQL = insertInto + `(current_setting('lock_timeout') = $9 OR NULL) AND set_config('lock_timeout', $8, true) <> ''` +
+		otherwise + `, set_config('lock_timeout', $9, true)`
+	insteadKnownSQL = `SELECT set_config('semel.inserted', '1', true), set_config('lock_timeout', $1, true)`
+
+	// A refusal, after all else was rolled back. Its transaction ends with it, and so does the lock_timeout.
+	keepSQL = `INSERT INTO @ (id, scope, key, fingerprint, owner, lease_until, expires_at, created_at, state, fence, started, status, header, body)
+VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6::bigint * interval '1 microsecond',
+  clock_timestamp() + $7::bigint * interval '1 microsecond', clock_timestamp(), $9, 1, set_config('lock_timeout', $8, true) <> '', $10, $11, $12)
+ON CONFLICT (id) DO NOTHING`
+	beginCommittedSQL = `BEGIN ISOLATION LEVEL READ COMMITTED`
+
+	sessionSQL = `SELECT current_setting('lock_timeout'), current_setting('default_transaction_isolation'), current_setting('idle_in_transaction_session_timeout') = '0'
+  AND set_config('idle_in_transaction_session_timeout', $1, false) <> ''`
+
 	// Compare and set: $2 and $3 are owner and fence as they were seen. A row that is locked belongs to a live
 	// transaction and is passed over.
 	seen      = `WITH l AS MATERIALIZED (SELECT id FROM @ WHERE id = $1 AND owner = $2 AND fence = $3 AND state = 1`
@@ -97,7 +113,7 @@ type statements struct {
 	table                                                          string
 	insert, unlessInserted, read                                   string
 	takeover, lapse, refresh, overwrite, drop, settle, free, renew string
-	still, purge, enter, finish                                    string
+	still, purge, enter, enterKnown, finish, keep                  string
 }
 
 func newStatements(table string) statements {
@@ -106,7 +122,8 @@ func newStatements(table string) statements {
 	return statements{
 		table: t, insert: on(insertSQL), unlessInserted: on(unlessInsertedSQL), read: on(readSQL), takeover: on(takeoverSQL),
 		lapse: on(lapseSQL), refresh: on(refreshSQL), overwrite: on(overwriteSQL), drop: on(dropSQL), settle: on(settleSQL),
-		free: on(freeSQL), renew: on(renewSQL), still: on(stillSQL), purge: on(purgeSQL), enter: on(enterSQL), finish: on(finishSQL),
+		free: on(freeSQL), renew: on(renewSQL), still: on(stillSQL), purge: on(purgeSQL), enter: on(enterSQL),
+		enterKnown: on(enterKnownSQL), finish: on(finishSQL), keep: on(keepSQL),
 	}
 }
 

@@ -73,6 +73,9 @@ func (s *Store) transact(ctx context.Context, c testserver.Claim, wait time.Dura
 		return testserver.Record{}, err
 	}
 	r.State, r.Answer, r.Left = testserver.Completed, answer, 0
+	if answer.Status >= 400 && !tx.saved {
+		return s.refuse(ctx, conn, c, r, tx.aborted, columns)
+	}
 	return s.conclude(ctx, conn, c, r, tx.aborted, columns)
 }
 
@@ -101,13 +104,7 @@ func (s *Store) open(ctx context.Context, c testserver.Claim, wait time.Duration
 }
 
 func (s *Store) openOn(ctx context.Context, conn *pgxpool.Conn, c testserver.Claim, wait time.Duration) (row, *tx, error) {
-	b := &pgx.Batch{}
-	b.BeginTx(pgx.TxOptions{BeginQuery: s.beginSQL()})
-	s.queueEntry(b, c, wait)
-	b.Queue(savepointSQL)
-	results := conn.SendBatch(ctx, b)
-	t := &tx{conn: conn.Conn(), inner: results.Tx()}
-	r, inserted, err := entered(results, c.ID)
+	r, inserted, t, err := s.enter(ctx, conn, s.beginSQL(), c, wait)
 	if err != nil {
 		return row{}, nil, err
 	}
@@ -121,11 +118,18 @@ func (s *Store) openOn(ctx context.Context, conn *pgxpool.Conn, c testserver.Cla
 		}
 		return r, nil, nil
 	}
-	b = &pgx.Batch{}
+	b := &pgx.Batch{}
 	b.Queue(step.sql, step.args...)
 	b.Queue(s.statements().read, at(c.ID))
-	b.Queue(insteadSQL)
-	b.Queue(savepointSQL)
+	if known := knownOf(conn.Conn()); known != nil {
+		b.Queue(insteadKnownSQL, known.lockTimeout)
+	} else {
+		b.Queue(insteadSQL)
+	}
+	if !t.saved {
+		t.saved = true
+		b.Queue(savepointSQL)
+	}
 	after, stepped, err := changed(conn.SendBatch(ctx, b), c.ID)
 	switch {
 	case err != nil:
@@ -147,19 +151,33 @@ const leastWait = 20 * time.Millisecond
 // longestWait is what the server takes at most.
 const longestWait = math.MaxInt32 * time.Millisecond
 
-// queueEntry queues the claim of a key in a transaction.
-func (s *Store) queueEntry(b *pgx.Batch, c testserver.Claim, wait time.Duration) {
-	b.Queue(s.statements().enter, append(claimArgs(c), millis(max(wait, leastWait)), millis(orElse(s.IdleTimeout, time.Minute)))...)
+// enter begins a transaction and claims the key in it.
+func (s *Store) enter(ctx context.Context, conn *pgxpool.Conn, begin string, c testserver.Claim, wait time.Duration) (row, bool, *tx, error) {
+	b := &pgx.Batch{}
+	b.BeginTx(pgx.TxOptions{BeginQuery: begin})
+	args := append(claimArgs(c), millis(max(wait, leastWait)))
+	known := knownOf(conn.Conn())
+	if known != nil {
+		b.Queue(s.statements().enterKnown, append(args, known.lockTimeout)...)
+	} else {
+		b.Queue(s.statements().enter, append(args, millis(orElse(s.IdleTimeout, time.Minute)))...)
+	}
 	b.Queue(s.statements().unlessInserted, at(c.ID))
-}
-
-// entered reads the results of BEGIN, an entry, and what else there is.
-func entered(results pgx.BatchResults, id testserver.ID) (row, bool, error) {
+	saved := known == nil || orElse(s.Isolation, known.isolation) != pgx.ReadCommitted
+	if saved {
+		b.Queue(savepointSQL)
+	}
+	results := conn.SendBatch(ctx, b)
+	t := &tx{conn: conn.Conn(), inner: results.Tx(), saved: saved}
 	defer results.Close()
 	if _, err := results.Exec(); err != nil {
-		return row{}, false, err
+		return row{}, false, nil, err
 	}
-	return changed(results, id)
+	r, inserted, err := changed(results, c.ID)
+	if forget(conn.Conn(), err) {
+		err = errAgain{err}
+	}
+	return r, inserted, t, err
 }
 
 func (s *Store) beginSQL() string {

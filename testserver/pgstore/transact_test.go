@@ -56,7 +56,13 @@ func stateOf(t testing.TB, s *Store, key string) testserver.State {
 }
 
 func TestTransactCommitsByTheAnswer(t *testing.T) {
-	s, effect, count := effects(t)
+	for _, name := range []string{"prepared", "pooler", "simple protocol", "serializable"} {
+		t.Run(name, func(t *testing.T) { testTransactCommitsByTheAnswer(t, modes[name]) })
+	}
+}
+
+func testTransactCommitsByTheAnswer(t *testing.T, mode func(*Store, *pgxpoolConfig)) {
+	s, effect, count := effects(t, mode)
 	boom := errors.New("boom")
 	for name, c := range map[string]struct {
 		then    func(ctx context.Context) (*testserver.Answer, error)

@@ -31,6 +31,7 @@ type tx struct {
 	inner   pgx.Tx // never told how it ended
 	parent  *tx    // nil for the transaction itself
 	aborted bool
+	saved   bool // there is a savepoint between the claim and the work
 
 	mu    sync.Mutex // guards all below
 	over  bool
