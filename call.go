@@ -107,7 +107,7 @@ func (c *call) repeat(y *try) (*try, error) {
 		if !again {
 			return y, nil
 		}
-		c.repeats.failure = y.failure()
+		c.repeats.keep(y)
 		y.discard()
 		err := c.wait(wait)
 		if err != nil {
@@ -150,7 +150,7 @@ func (c *call) after(err error) error {
 	if c.repeats == nil {
 		return err
 	}
-	return join(err, c.repeats.failure)
+	return join(err, c.repeats.last())
 }
 
 // report is how the call ended, as an error.

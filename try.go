@@ -71,7 +71,10 @@ func (c *call) prepare() (*try, error) {
 	c.fresh = false
 	y, request := &c.first, &c.request
 	if c.attempts > 0 {
-		n := new(next)
+		n := &c.repeats.second
+		if c.attempts > 1 {
+			n = new(next)
+		}
 		y, request = &n.try, &n.request
 		y.flight = &n.flight
 	}

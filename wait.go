@@ -13,7 +13,27 @@ type repeats struct {
 	polls     int      // repeats while Running
 	bare      int      // of them, those that only a status and the circumstances asked for
 	frozen    net.Conn // a reused connection on which an attempt timed out: the next ones leave it
-	failure   error    // of the attempt before
+	failure   error    // of the attempt before; nil after a reply
+	status    int      // of that reply
+
+	second next // in the same allocation
+}
+
+// keep remembers what was wrong with the attempt.
+func (r *repeats) keep(y *try) {
+	if y.err == nil {
+		r.failure, r.status = nil, y.resp.StatusCode
+	} else {
+		r.failure, r.status = y.failure(), 0
+	}
+}
+
+// last is what the attempt before failed with.
+func (r *repeats) last() error {
+	if r.status != 0 {
+		return answered(r.status)
+	}
+	return r.failure
 }
 
 func (r *repeats) frozenConn() net.Conn {

@@ -16,8 +16,8 @@ var allocsOverBare = []struct {
 	{"POST1M", 11, 10, 7, 6},
 	{"Reader1K", 19, 18, 14, 13},
 	{"Reply64K", 8, 7, 5, 4},
-	{"RetryGET", 12, 11, 12, 11},
-	{"RetryPOST1K", 21, 20, 16, 15},
+	{"RetryGET", 10, 9, 10, 9},
+	{"RetryPOST1K", 19, 18, 14, 13},
 }
 
 func TestSemelAllocatesWhatItIsAllowed(t *testing.T) {
