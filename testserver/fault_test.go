@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,12 +106,19 @@ func TestTheFirstFaultThatDoesSomethingCounts(t *testing.T) {
 func TestDuplicates(t *testing.T) {
 	for _, late := range []time.Duration{0, time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
-			s := testserver.New(testserver.At(testserver.BeforeClaim, 1, testserver.Twice(late)))
+			var arrived atomic.Int32
+			s := testserver.New(testserver.At(testserver.BeforeClaim, 1, testserver.Twice(late)), func(_ context.Context, p testserver.Point, _ testserver.Visit) error {
+				if p == testserver.BeforeClaim {
+					arrived.Add(1)
+				}
+				return nil
+			})
 			got := do(s.Handler(), request("k", transfer))
 			if got.status != 201 {
 				got.is(t, 409, "in_progress") // the copy was first
 			}
 			require.NoError(t, s.Guard.Drain(t.Context()), "the copy has arrived")
+			require.EqualValues(t, 2, arrived.Load())
 			require.Equal(t, 1, s.Bank.Effects("k"))
 			require.True(t, do(s.Handler(), request("k", transfer)).replayed())
 		})

@@ -164,6 +164,8 @@ func TestRecover(t *testing.T) {
 				asked := 0
 				g.Recover = func(r *http.Request, rec testserver.Record) (*testserver.Answer, error) {
 					asked++
+					end, limited := r.Context().Deadline()
+					require.True(t, limited && time.Until(end) == g.Deadline, "asking takes no longer than the handler may")
 					require.Equal(t, testserver.Unknown, rec.State)
 					_, err := testserver.DownstreamKey(r.Context(), "psp", "charge")
 					require.NoError(t, err)

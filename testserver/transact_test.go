@@ -261,3 +261,16 @@ func TestTransactionsUnderOneKeyAtOnce(t *testing.T) {
 		require.Equal(t, 1, s.Bank.Effects("k"))
 	}
 }
+
+func TestATransactionsContextEndsAtTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var left time.Duration
+		g := guard(&effect{do: func(w http.ResponseWriter, r *http.Request) {
+			end, _ := r.Context().Deadline()
+			left = time.Until(end)
+		}})
+		g.Effect, g.Deadline = testserver.Transactional, 7*time.Second
+		require.Equal(t, 200, do(g, request("k", "")).status)
+		require.Equal(t, g.Deadline, left)
+	})
+}
