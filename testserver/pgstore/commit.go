@@ -16,7 +16,7 @@ import (
 // conclude stores the answer and commits, whether or not the caller is still there. It ends with the connection given
 // back and one of four: committed, rolled back, to be run again, or in doubt.
 func (s *Store) conclude(ctx context.Context, conn *pgxpool.Conn, c testserver.Claim, r row, aborted bool, columns []any) (testserver.Record, error) {
-	limited, cancel := s.detached(ctx)
+	limited, cancel := s.ending(ctx, c)
 	defer cancel()
 	undo := r.Answer.Status >= 400
 	if undo && aborted { // what is not prepared yet cannot be, in an aborted transaction

@@ -34,6 +34,7 @@ func (w *world) under(fault func(), script func(attempt int, h http.Header)) []r
 	done := make(chan []result)
 	go func() { done <- w.load(ctx, 16, 1<<20, script) }()
 	fault()
+	over := time.Now()
 	stop()
 	results := <-done
 	w.judge(results)
@@ -43,7 +44,8 @@ func (w *world) under(fault func(), script func(attempt int, h http.Header)) []r
 			unknown++
 		}
 	}
-	w.t.Logf("%d operations, %d with unknown outcome", len(results), unknown)
+	w.t.Logf("%d operations, %d with unknown outcome; the slowest took %v once all was well again", len(results), unknown,
+		slowest(results, over).Round(time.Millisecond))
 	if unknown == len(results) {
 		w.t.Error("nothing was answered")
 	}
@@ -62,7 +64,6 @@ func TestADatabaseThatCrashesUnderLoadLosesNothingAndDoublesNothing(t *testing.T
 				time.Sleep(down)
 				cluster.Start(t)
 			}
-			time.Sleep(300 * time.Millisecond)
 		}, func(_ int, h http.Header) {
 			h.Set(slowHeader, rand.N(50*time.Millisecond).String()) // so that some are at work
 		})

@@ -156,6 +156,7 @@ type result struct {
 	unknown  bool // the server says that nobody knows
 	err      error
 	took     time.Duration
+	ended    time.Time
 }
 
 // perform repeats the operation, as a client would that resumes it, until it is settled or the context ends.
@@ -168,7 +169,8 @@ func (w *world) perform(ctx context.Context, o *operation) (r result) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	r.took = time.Since(begun)
+	r.ended = time.Now()
+	r.took = r.ended.Sub(begun)
 	return r
 }
 
@@ -227,6 +229,7 @@ func (w *world) book() (effects map[string][]string, sum int) {
 // judge holds what the clients were told against what happened.
 func (w *world) judge(results []result) {
 	w.t.Helper()
+	w.t.Logf("the slowest of %d operations took %v", len(results), slowest(results, time.Time{}).Round(time.Millisecond))
 	effects, sum := w.book()
 	if sum != 0 {
 		w.t.Errorf("the accounts are %d off: money was made or lost", sum)
@@ -250,6 +253,14 @@ func (w *world) judge(results []result) {
 	for op := range effects {
 		w.t.Errorf("%s happened, but nobody asked for it", op)
 	}
+}
+
+// slowest returns how long the slowest operation took, counted from a moment at the earliest.
+func slowest(results []result, from time.Time) (most time.Duration) {
+	for _, r := range results {
+		most = max(most, min(r.took, r.ended.Sub(from)))
+	}
+	return most
 }
 
 // hostOf returns the address in a DSN.

@@ -16,7 +16,7 @@ import (
 //
 // Where the isolation level lets a COMMIT refuse what was read there is a savepoint, so that this happens to refusals too.
 func (s *Store) refuse(ctx context.Context, conn *pgxpool.Conn, c testserver.Claim, r row, aborted bool, columns []any) (testserver.Record, error) {
-	limited, cancel := s.detached(ctx)
+	limited, cancel := s.ending(ctx, c)
 	defer cancel()
 	other, stored, err := s.refuseOn(limited, conn, c, aborted, columns)
 	switch {

@@ -65,6 +65,16 @@ func (s *Store) detached(ctx context.Context) (context.Context, context.CancelFu
 	return s.limit(context.WithoutCancel(ctx))
 }
 
+// ending is for the end of a transaction. Nobody shall wait for a COMMIT much longer than for an owner that has died: what
+// became of it is found out then.
+func (s *Store) ending(ctx context.Context, c testserver.Claim) (context.Context, context.CancelFunc) {
+	limit := orElse(s.Timeout, 5*time.Second)
+	if c.Lease > 0 {
+		limit = min(limit, max(c.Lease, time.Second))
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), limit)
+}
+
 func orElse[T comparable](v, other T) T {
 	var zero T
 	if v == zero {
