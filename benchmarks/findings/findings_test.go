@@ -19,15 +19,17 @@ type subject struct {
 	module string // "" for this repository
 	setup  string
 	run    func(*testing.T)
+	only   string // the cases that run, as a regular expression; all if empty
 }
 
 var subjects = []subject{
-	{"semel.Transport", "", "The zero value", transport(semelTransport)},
-	{"go-retryablehttp", "github.com/hashicorp/go-retryablehttp", "NewClient().StandardClient().Transport, no logger", transport(retryable)},
-	{"failsafe-go", "github.com/failsafe-go/failsafe-go", "failsafehttp.NewRoundTripper with NewRetryPolicyBuilder().Build()", transport(failsafe)},
-	{"rehttp", "github.com/PuerkitoBio/rehttp", "three retries on 5xx and on errors, ConstDelay of a second", transport(rehttpTransport)},
-	{"fiber-v3", "github.com/gofiber/fiber/v3", "middleware/idempotency, header Idempotency-Key, any key valid", server(fiberV3)},
-	{"fiber-v2", "github.com/gofiber/fiber/v2", "middleware/idempotency, header Idempotency-Key, any key valid", server(fiberV2)},
+	{"semel.Transport", "", "The zero value", transport(semelTransport), ""},
+	{"go-retryablehttp", "github.com/hashicorp/go-retryablehttp", "NewClient().StandardClient().Transport, no logger", transport(retryable), ""},
+	{"failsafe-go", "github.com/failsafe-go/failsafe-go", "failsafehttp.NewRoundTripper with NewRetryPolicyBuilder().Build()", transport(failsafe), ""},
+	{"rehttp", "github.com/PuerkitoBio/rehttp", "three retries on 5xx and on errors, ConstDelay of a second", transport(rehttpTransport), ""},
+	{"fiber-v3", "github.com/gofiber/fiber/v3", "middleware/idempotency, header Idempotency-Key, any key valid", server(fiberV3, fiberRules), ""},
+	{"fiber-v2", "github.com/gofiber/fiber/v2", "middleware/idempotency, header Idempotency-Key, any key valid", server(fiberV2, fiberRules), ""},
+	{"moov-base", "github.com/moov-io/base", "idempotent.FromRequest with lru.New() before the handler, and SeenBefore; only the cases answer and key, since it keeps no answers and all others wait for one", server(moov, moovRules), "/^(answer|key)$"},
 }
 
 const (
@@ -97,7 +99,7 @@ func sectionOf(text, name string) string {
 // examine runs the kit in a process of its own, where a failure is not ours.
 func examine(t *testing.T, s subject) []finding {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestSubject$", "-test.timeout=2m")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestSubject$"+s.only, "-test.timeout=2m")
 	cmd.Env = append(os.Environ(), subjectEnv+"="+s.name)
 	out, err := cmd.CombinedOutput()
 	found := parse(out)

@@ -3,6 +3,7 @@ package findings
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	idempotencyv2 "github.com/gofiber/fiber/v2/middleware/idempotency"
 	fiberv3 "github.com/gofiber/fiber/v3"
 	idempotencyv3 "github.com/gofiber/fiber/v3/middleware/idempotency"
+	"github.com/moov-io/base/idempotent"
+	"github.com/moov-io/base/idempotent/lru"
 	"github.com/stretchr/testify/require"
 
 	"github.com/semel-go/semel/semeltest"
@@ -50,7 +53,7 @@ func (e *effects) count(n int) int {
 }
 
 // server runs the kit against a live server on loopback. Serve serves until the listener is closed.
-func server(serve func(l net.Listener, e *effects) error) func(*testing.T) {
+func server(serve func(l net.Listener, e *effects) error, rules semeltest.Rules) func(*testing.T) {
 	return func(t *testing.T) {
 		semeltest.TestServer(t, func(t *testing.T) semeltest.Server {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -70,10 +73,39 @@ func server(serve func(l net.Listener, e *effects) error) func(*testing.T) {
 				As: func(r *http.Request, principal int) {
 					r.Header.Set("Authorization", fmt.Sprintf("Bearer principal-%d", principal))
 				},
-				Rules: semeltest.Rules{Replayed: "-", Status: map[string]int{"key_missing": -1}},
+				Rules: rules,
 			}
 		})
 	}
+}
+
+// fiberRules: a replay has no mark, and a request without a key passes.
+var fiberRules = semeltest.Rules{Replayed: "-", Status: map[string]int{"key_missing": -1}}
+
+// moovRules: a key that was seen before is answered 412, whether or not its operation goes on.
+var moovRules = semeltest.Rules{Header: idempotent.HeaderKey, Replayed: "-", Status: map[string]int{"key_missing": -1, "in_progress": 412, "key_reused": 412}}
+
+func moov(l net.Listener, e *effects) error {
+	seen := lru.New()
+	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, before := idempotent.FromRequest(r, seen); before {
+			idempotent.SeenBefore(w)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		answer, err := e.happen(body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, answer)
+	}))
 }
 
 func anyKey(string) error { return nil }
