@@ -132,11 +132,12 @@ func BenchmarkTransactional(b *testing.B) {
 					})
 					must(b, err)
 				}
-				store := beside(c.goroutines, plain, keyed)
+				store := beside(c.goroutines, plain, keyed, byHand(b, s))
 				b.ReportMetric(http[1]/http[0], "guarded/plain")
 				b.ReportMetric(store[1]/store[0], "store/plain")
-				b.Logf("bank alone %.0f/s, guarded %.0f/s: %.2f (at least %.2f); plain transaction %.0f/s, Transact %.0f/s: %.2f",
-					http[0], http[1], http[1]/http[0], c.atLeast, store[0], store[1], store[1]/store[0])
+				b.ReportMetric(store[2]/store[0], "by-hand/plain")
+				b.Logf("bank alone %.0f/s, guarded %.0f/s: %.2f (at least %.2f); plain transaction %.0f/s, Transact %.0f/s: %.2f, by hand %.0f/s: %.2f",
+					http[0], http[1], http[1]/http[0], c.atLeast, store[0], store[1], store[1]/store[0], store[2], store[2]/store[0])
 			}
 		})
 	}

@@ -29,7 +29,7 @@ type Store struct {
 	Notify bool
 
 	Poll        time.Duration // between two looks at keys that are waited for; 0 is 50 ms
-	Timeout     time.Duration // of one call, waiting for a connection included, but not Transact's work; 0 is 5 s
+	Timeout     time.Duration // of one call, waiting for a connection included, but not Transact's work; its COMMIT at most the lease; 0 is 5 s
 	IdleTimeout time.Duration // of a transaction whose work sends no statement, until the server ends it; 0 is 1 min
 
 	Isolation pgx.TxIsoLevel // of Transact's transactions; "" is the server's default
