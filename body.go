@@ -1,19 +1,16 @@
 package semel
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"reflect"
-	"strings"
 )
 
 // A body gives each attempt the request's body from its first byte.
 //
-// With GetBody each attempt has a reader of its own, the first too unless the caller's is known to be as good. Without, the caller's reader is captured while it is sent and never
-// read ahead, since it may be a pipe whose writer waits for the reply.
+// With GetBody each attempt has a reader of its own, the first too. Without, the caller's reader is captured while it is sent
+// and never read ahead, since it may be a pipe whose writer waits for the reply.
 type body struct {
 	get      func() (io.ReadCloser, error) // nil: captured
 	length   int64                         // as the request says; -1 or 0 if it does not
@@ -42,9 +39,6 @@ func (b *body) open(y *try) (io.ReadCloser, error) {
 	if b.get == nil {
 		return b.captured.open(y)
 	}
-	if y.n == 1 && !y.call.explicit && untouched(b.rc, b.length) {
-		return b.rc, nil
-	}
 	rc, err := openBody(b.get)
 	if err != nil {
 		return nil, err
@@ -53,27 +47,6 @@ func (b *body) open(y *try) (io.ReadCloser, error) {
 		return &progressReader{rc, y}, nil
 	}
 	return rc, nil
-}
-
-// inMemory is what [http.NewRequest] makes of bytes and strings.
-var inMemory = reflect.TypeOf(io.NopCloser(new(bytes.Reader)))
-
-// untouched reports whether the body is bytes or a string of which all is still to be read. The first attempt can send it
-// as it is, since no other reads it and closing it does nothing: GetBody would return its like. The body of an operation
-// that is bound does come from GetBody, like the bytes that its fingerprint was made of.
-func untouched(rc io.ReadCloser, length int64) bool {
-	if reflect.TypeOf(rc) != inMemory || length > smallBody {
-		return false
-	}
-	switch r := reflect.ValueOf(rc).Field(0).Interface().(type) {
-	case *bytes.Reader:
-		return int64(r.Len()) == length && r.Size() == length
-	case *strings.Reader:
-		return int64(r.Len()) == length && r.Size() == length
-	case *bytes.Buffer:
-		return int64(r.Len()) == length
-	}
-	return false
 }
 
 // openBody calls a GetBody, which may be wrong.

@@ -13,8 +13,7 @@ import (
 	"github.com/semel-go/semel"
 )
 
-// The first attempt may send the caller's reader itself, where that is memory that nobody has read from. Whatever else the
-// caller hands over, each attempt opens the body anew.
+// Each attempt opens the body anew, the first too.
 func TestTheFirstAttemptSendsTheWholeBodyWhateverWasReadOfIt(t *testing.T) {
 	const text = "hello, world"
 	for kind, reader := range map[string]func() io.Reader{
