@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ func TestATransactionThatSleepsIsEnded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s, effect, count := effects(t, mode, func(s *Store, _ *pgxpoolConfig) { s.IdleTimeout = timeout })
 			other := open(t, s.DB.Config().ConnString())
 			asleep := make(chan struct{})
@@ -40,16 +42,11 @@ func TestATransactionThatSleepsIsEnded(t *testing.T) {
 				})
 				done <- err
 			}()
-			<-asleep
+			soon(t, asleep)
 			r, err := other.Transact(t.Context(), claimOf("k"), time.Minute, answering(effect, "k"))
 			require.NoError(t, err)
 			require.Equal(t, testserver.Completed, r.State)
-			select {
-			case err := <-done:
-				t.Fatal("the server did not end it", err)
-			default:
-			}
-			require.Error(t, <-done)
+			require.Error(t, soon(t, done))
 			require.Equal(t, 1, count("k"))
 		})
 	}
@@ -106,6 +103,8 @@ func TestARefusalThatAnotherAnswerHasOvertakenIsThatAnswer(t *testing.T) {
 	})
 	t.Run("and busy while it is not", func(t *testing.T) {
 		end, done := make(chan struct{}), make(chan error, 1)
+		release := sync.OnceFunc(func() { close(end) })
+		defer release()
 		_, err := s.Transact(t.Context(), claimOf("busy"), 0, func(ctx context.Context) (*testserver.Answer, error) {
 			lose(ctx)
 			running := make(chan struct{})
@@ -117,12 +116,12 @@ func TestARefusalThatAnotherAnswerHasOvertakenIsThatAnswer(t *testing.T) {
 				})
 				done <- err
 			}()
-			<-running
+			soon(t, running)
 			return refusal, nil
 		})
 		require.ErrorIs(t, err, testserver.ErrBusy)
-		close(end)
-		require.NoError(t, <-done)
+		release()
+		require.NoError(t, soon(t, done))
 		require.Equal(t, 1, count("busy"))
 	})
 	t.Run("in doubt when the work has committed by itself", func(t *testing.T) {
