@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -101,7 +102,11 @@ func TestSmallWorlds(t *testing.T) {
 // A defect is shown by the smallest world that shows it.
 func TestSmallWorldsShrink(t *testing.T) {
 	setFlag(t, "rapid.nofailfile", "true")
-	setFlag(t, "rapid.checks", "3000")
+	checks := 3000
+	if testing.Short() {
+		checks *= 5 // of which rapid then makes a fifth
+	}
+	setFlag(t, "rapid.checks", strconv.Itoa(checks))
 	setFlag(t, "rapid.seed", "1") // what a local minimum looks like depends on where the search begins
 	for _, c := range []struct {
 		mutant         string
