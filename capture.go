@@ -127,6 +127,10 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 // read brings up to size further bytes of the source. It is called in turn.
 func (b *captured) read(size int) {
 	b.mu.Lock()
+	if b.closed { // since it was looked at
+		b.mu.Unlock()
+		return
+	}
 	room := b.kept.room(size, b.length)
 	b.mu.Unlock()
 	n, err := b.rc.Read(room)
