@@ -112,12 +112,27 @@ func (j *judge) read() {
 	}
 	for _, t := range j.w.bank.Transfers() {
 		if v := j.jobOf(t.Amount); v != nil {
-			v.effects = append(v.effects, effect{t, t.At.Sub(j.w.history.began), ended[t.ID]})
+			v.effects = append(v.effects, effect{t, v.when(t.At.Sub(j.w.history.began), ended[t.ID]), ended[t.ID]})
 		} else {
 			j.current = "I2"
 			j.breach("a transfer of %d that nobody asked for", t.Amount)
 		}
 	}
+}
+
+// when is the time of an effect. A ledger in a real database has a clock of its own, and a clock may be set meanwhile: it is
+// believed as far as it fits what the handler was seen to do.
+func (v *jobView) when(at time.Duration, end *Event) time.Duration {
+	if end == nil {
+		return at
+	}
+	at = min(at, end.At)
+	for _, b := range v.began {
+		if b.Arrival == end.Arrival && b.At <= end.At {
+			at = max(at, b.At)
+		}
+	}
+	return at
 }
 
 func (j *judge) readJob(v *jobView, e *Event, keys map[testserver.ID]*jobView) {
