@@ -57,6 +57,7 @@ func TestBadSurroundings(t *testing.T) { // B47
 		"a pooler without its mode": {prepare: Schema, store: func(_ *testing.T, s *Store) { s.Pooler = true }, says: "use Configure", schema: "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting
 			dsn := pgtest.DSN(t)
 			if c.prepare != "" {
 				exec(t, dsn, c.prepare)
