@@ -49,6 +49,10 @@ func (c *call) again(y *try) (wait time.Duration, again bool) {
 	if !c.wants(y) {
 		return 0, false
 	}
+	if ctx := c.req.Context(); ctx.Err() != nil {
+		c.stop = ended(ctx)
+		return 0, false
+	}
 	if c.repeats == nil {
 		c.repeats = new(repeats)
 	}
@@ -69,9 +73,6 @@ func (c *call) again(y *try) (wait time.Duration, again bool) {
 
 // wants reports whether the attempt calls for a repeat at all.
 func (c *call) wants(y *try) bool {
-	if c.req.Context().Err() != nil {
-		return false
-	}
 	method := methodOf(c.req)
 	repeatable := c.keyed || idempotent(method)
 	if y.err == nil {

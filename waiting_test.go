@@ -197,6 +197,41 @@ func TestACancelEndsTheWaitWithCauseAndLastFailure(t *testing.T) {
 	}
 }
 
+// A reply that asks for a repeat may come when the caller has had enough. It is told both.
+func TestACancelBesideAReplySaysWhyThatWasTheLast(t *testing.T) {
+	stop := errors.New("the user has closed the window")
+	for name, c := range map[string]struct {
+		script step
+		final  bool
+	}{
+		"transient": {reply(503, ""), false},
+		"running":   {problem(409, "in_progress", "Retry-After", "1"), false},
+		"final":     {reply(404, ""), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *site) {
+				ctx, cancel := context.WithCancelCause(context.Background())
+				var last error
+				resp, err := s.client(func(tr *semel.Transport) {
+					tr.Dialect.Classify = func(*http.Response, []byte) (semel.Verdict, string) { cancel(stop); return 0, "" }
+					tr.Observe = func(a semel.Attempt) { last = a.Stop }
+				}).Do(s.post(t, "x").WithContext(ctx))
+				if c.final {
+					require.NoError(t, err)
+					read(t, resp)
+					require.NoError(t, last)
+					return
+				}
+				for _, err := range []error{err, last} {
+					require.ErrorIs(t, err, context.Canceled)
+					require.ErrorIs(t, err, stop)
+				}
+				require.NotNil(t, failed(t, err).Response)
+			}, c.script)
+		})
+	}
+}
+
 // clients.md 33: without a deadline the attempts end it.
 func TestAttemptsEndWithoutADeadline(t *testing.T) {
 	for _, n := range []int{0, 1, 7} {
